@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
 from headroom_edge.gateway.http2 import frames
-from headroom_edge.gateway.http2.connections import Http2Connections
+from headroom_edge.gateway.http2.connections import UNFINISHED, Http2Connections
 from headroom_edge.gateway.http2.frames import ErrorCode, Http2Error
 from headroom_edge.gateway.http2.header_blocks import LARGEST_LIST, Fields, HeaderBlocks
 
 STREAMS: Final = 256  # open at once, and calls under way
-LARGEST_MESSAGE: Final = 65_536
+LARGEST_MESSAGE: Final = 262_144
 LARGEST_BLOCK: Final = 16_384  # bytes of HEADERS and its CONTINUATIONs
 CONTINUATIONS: Final = 8  # of one block
-WINDOW: Final = 262_144  # bytes of unfinished messages on one connection
+WINDOW: Final = 524_288  # bytes of unfinished messages on one connection
 RESETS: Final = 200  # more than were answered
 
 # Of gRPC.
@@ -38,7 +38,7 @@ class GrpcRefusal:
     sentence: str
 
 
-TOO_LARGE: Final = GrpcRefusal(RESOURCE_EXHAUSTED, "The message is over 65,536 bytes; send fewer descriptors.")
+TOO_LARGE: Final = GrpcRefusal(RESOURCE_EXHAUSTED, "The message is over 262,144 bytes; send fewer descriptors.")
 
 
 @dataclass(slots=True)
@@ -55,12 +55,13 @@ Handler: TypeAlias = Callable[[Call, Answer], None]
 
 
 class Stream:
-    __slots__ = ("body", "fields", "number", "received", "unsent", "waits_since", "window")
+    __slots__ = ("body", "fields", "is_asked", "number", "received", "unsent", "waits_since", "window")
 
     def __init__(self, number: int, fields: Fields, window: int, now: float) -> None:
         self.number = number
         self.fields = fields
-        self.body = b""
+        self.body: bytes | bytearray = b""
+        self.is_asked = False  # its message is whole; no more may come
         self.received = 0  # bytes on the wire
         self.window = window  # bytes that the client still takes
         self.unsent = b""  # of an answer that waits for a larger window
@@ -82,7 +83,7 @@ class Http2Connection(asyncio.Protocol):
         self._under_way = 0  # calls whose reply has not come, also of streams that were reset
         self._answered = self._resets = 0
         self._block: HeaderBlock | None = None  # that goes on in the next frame
-        self._held = 0  # bytes of unfinished messages
+        self.held = 0  # bytes of unfinished messages
         self._credit = 0  # bytes that the client may send again, but was not told yet
         self._window, self._first_window = frames.FIRST_WINDOW, frames.FIRST_WINDOW
         self._blocked: dict[int, Stream] = {}  # streams with an answer that waits for a window
@@ -162,6 +163,7 @@ class Http2Connection(asyncio.Protocol):
         if self._is_leaving and self.is_idle and not self._is_ended:
             self._is_ended = True
             self._flush()
+            self._all.drop(self)
             self._transport.close()
 
     # What arrives.
@@ -248,6 +250,7 @@ class Http2Connection(asyncio.Protocol):
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "the first frame must be SETTINGS")
         stream = self._streams.get(number)
         if stream is not None:  # trailers of a request, which gRPC does not use
+            _refuse_more(stream)
             if not flags & frames.END_STREAM:
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, "trailers must end their stream")
             self._ask(stream)
@@ -272,21 +275,32 @@ class Http2Connection(asyncio.Protocol):
             self._count_reset()
             self._give_credit(size)  # of a stream that has ended in the meantime
             return
+        _refuse_more(stream)
         stream.received += size
-        self._held += size
-        if self._held > WINDOW:
+        self.held += size
+        self._all.held += size
+        if self.held > WINDOW:
             raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "more bytes are unfinished than this connection may send")
-        stream.body += frames.unpadded(flags, payload) if flags & frames.PADDED else payload
+        piece = frames.unpadded(flags, payload) if flags & frames.PADDED else payload
+        if not stream.body:
+            stream.body = piece
+        else:  # most messages come in one piece; many small ones must not be copied again and again
+            stream.body = stream.body if isinstance(stream.body, bytearray) else bytearray(stream.body)
+            stream.body += piece
         if flags & frames.END_STREAM:
             self._ask(stream)
-        elif len(stream.body) > LARGEST_MESSAGE + PREFIX_BYTES:
+            return
+        if self._all.held > UNFINISHED:
+            self._all.make_room()
+        if not self._is_ended and len(stream.body) > LARGEST_MESSAGE + PREFIX_BYTES:
             self._release(stream)
             self._refuse(stream, TOO_LARGE)
             self._write(frames.rst_stream(number, ErrorCode.NO_ERROR))  # the rest of it need not be sent
 
     def _release(self, stream: Stream) -> None:
         """The message is read, or not wanted: the client may send as many bytes again."""
-        self._held -= stream.received
+        self.held -= stream.received
+        self._all.held -= stream.received
         self._give_credit(stream.received)
         stream.body, stream.received = b"", 0
 
@@ -374,7 +388,7 @@ class Http2Connection(asyncio.Protocol):
     # Calls and their answers.
 
     def _ask(self, stream: Stream) -> None:
-        body, stream.waits_since = stream.body, None
+        body, stream.waits_since, stream.is_asked = stream.body, None, True
         problem = _problem(stream.fields, body)
         if stream.received:
             self._release(stream)
@@ -382,7 +396,9 @@ class Http2Connection(asyncio.Protocol):
             self._refuse(stream, problem)
             return
         self._under_way += 1
-        self._handler(Call(stream.fields, body[PREFIX_BYTES:], self._peer), lambda reply: self._answer(stream, reply))
+        self._handler(
+            Call(stream.fields, bytes(body[PREFIX_BYTES:]), self._peer), lambda reply: self._answer(stream, reply)
+        )
 
     def _answer(self, stream: Stream, reply: Reply) -> None:
         self._under_way -= 1
@@ -453,6 +469,11 @@ _CONTROL: Final[dict[int, Callable[[Http2Connection, int, int, bytes], None]]] =
 }
 
 
+def _refuse_more(stream: Stream) -> None:
+    if stream.is_asked:
+        raise Http2Error(ErrorCode.STREAM_CLOSED, "a stream goes on after its end")
+
+
 def _grown(window: int, increment: int) -> int:
     if increment == 0:
         raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a window must grow by 1 or more")
@@ -461,7 +482,7 @@ def _grown(window: int, increment: int) -> int:
     return window + increment
 
 
-def _problem(fields: Fields, body: bytes) -> GrpcRefusal | None:
+def _problem(fields: Fields, body: bytes | bytearray) -> GrpcRefusal | None:
     if fields.get(":method") != "POST" or not fields.get("content-type", "").startswith("application/grpc"):
         return GrpcRefusal(UNIMPLEMENTED, "This port serves gRPC only; send POST with content-type application/grpc.")
     if len(body) < PREFIX_BYTES or int.from_bytes(body[1:PREFIX_BYTES], "big") != len(body) - PREFIX_BYTES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -11,13 +12,16 @@ if TYPE_CHECKING:
 MOST_CONNECTIONS: Final = 256
 PATIENCE_SECONDS: Final = 9.0  # for a frame, a message or an answer that only part of has passed
 SWEEP_SECONDS: Final = 0.5
+UNFINISHED: Final = 16_777_216  # bytes of unfinished messages, of all connections
 
 
 class Http2Connections:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.now = loop.time()  # at the last sweep, which is exact enough and costs nothing
+        self.held = 0  # bytes of unfinished messages
         self._open: dict[Http2Connection, None] = {}
+        self._left: asyncio.Event | None = None  # set when all have gone
         self._timer = loop.call_later(SWEEP_SECONDS, self._sweep)
 
     def __len__(self) -> int:
@@ -34,14 +38,25 @@ class Http2Connections:
         return True
 
     def drop(self, connection: Http2Connection) -> None:
-        self._open.pop(connection, None)
+        if connection in self._open:
+            del self._open[connection]
+            self.held -= connection.held
+            if self._left is not None and not self._open:
+                self._left.set()
 
-    def leave(self) -> None:
-        """Answer what is under way, then close every connection."""
+    def make_room(self) -> None:
+        """End the connection that holds the most."""
+        max(self._open, key=lambda one: one.held).give_up("too many bytes of its messages are unfinished")
+
+    async def leave(self, patience_s: float) -> None:
+        """Answer what is under way, for as long as that, and close every connection."""
+        self._left = asyncio.Event()
         for connection in list(self._open):
             connection.leave()
-
-    def close(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                if self._open:
+                    await self._left.wait()
         self._timer.cancel()
 
     def _sweep(self) -> None:

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+from typing import Final
 
 import grpc
 from google.protobuf.message import DecodeError
 
+from headroom_edge.gateway.rls.answers import FaultError, Status, invalid
 from headroom_edge.gateway.rls.messages_pb2 import HealthCheckRequest, HealthCheckResponse
 from headroom_edge.gateway.rls.service import SERVICE
 
 HEALTH: Final = "grpc.health.v1.Health"
+HEALTH_PATH: Final = f"/{HEALTH}/Check"
 SERVING: Final = HealthCheckResponse(status=HealthCheckResponse.SERVING).SerializeToString()
 PATIENCE_S: Final = 3.0
 
 
-async def answer_health(message: bytes, context: Any) -> bytes:
+def health_of(message: bytes) -> bytes:
+    """The answer to Check. Raises FaultError."""
     try:
         service = HealthCheckRequest.FromString(message).service
     except DecodeError:
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "The message is not a HealthCheckRequest.")
+        raise invalid("The message is not a HealthCheckRequest.") from None
     if service not in ("", SERVICE):
-        await context.abort(grpc.StatusCode.NOT_FOUND, f"There is no such service here; ask for {SERVICE}.")
+        raise FaultError(Status.NOT_FOUND, f"There is no such service here; ask for {SERVICE}.")
     return SERVING
 
 
@@ -30,7 +33,7 @@ def trouble(address: str, patience_s: float = PATIENCE_S) -> str | None:
     """Why the service at `address` does not serve; None: it does."""
     with grpc.insecure_channel(address) as channel:
         try:
-            check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{HEALTH}/Check")
+            check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(HEALTH_PATH)
             answer = check(b"", timeout=patience_s)
         except grpc.RpcError as error:
             return str(error.details() or error.code())

@@ -10,8 +10,8 @@ import grpc
 from headroom_edge import AsyncLimiter
 from headroom_edge.gateway.rls.access import Access
 from headroom_edge.gateway.rls.answers import FaultError, Reply, Status
-from headroom_edge.gateway.rls.health import HEALTH, answer_health
-from headroom_edge.gateway.rls.service import METHOD, SERVICE, RateLimitService
+from headroom_edge.gateway.rls.health import HEALTH, health_of
+from headroom_edge.gateway.rls.service import METHOD, SERVICE, TRAVEL_MS, RateLimitService
 from headroom_edge.request_guard import Guard, GuardRules
 from headroom_edge.settings import READY_MS
 
@@ -23,8 +23,6 @@ MOST_STREAMS: Final = 1_000  # at once, on one connection
 SHORTEST_PING_MS: Final = 5_000  # a connection that is pinged more often is closed
 IDLE_MS: Final = 600_000
 GRACE_S: Final = 5.0  # for calls that are under way when the server stops
-# The reply still has to travel. A caller that would get it later has given up by then.
-TRAVEL_MS: Final = 10.0
 
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", LONGEST_MESSAGE),
@@ -51,7 +49,7 @@ class RateLimitServer:
         self._service = RateLimitService(self._guard)
         self._tokens = access.tokens
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=MOST_CALLS)
-        for name, method, handler in ((SERVICE, METHOD, self._answer), (HEALTH, "Check", answer_health)):
+        for name, method, handler in ((SERVICE, METHOD, self._answer), (HEALTH, "Check", _answer_health)):
             # Without a deserializer the handler gets the bytes, and can tell what is wrong with them.
             handlers: dict[str, Any] = {method: grpc.unary_unary_rpc_method_handler(handler)}
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
@@ -83,6 +81,13 @@ class RateLimitServer:
         return await self._limiter.converse(
             lambda core: service.answer(core, message, caller=caller, patience_ms=patience_ms)
         )
+
+
+async def _answer_health(message: bytes, context: Context) -> bytes:
+    try:
+        return health_of(message)
+    except FaultError as fault:
+        await context.abort(_STATUS[fault.status], str(fault))
 
 
 def _listen(server: grpc.aio.Server, access: Access) -> int:

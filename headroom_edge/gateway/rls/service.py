@@ -22,6 +22,8 @@ from headroom_edge.request_guard import SCOPE, Guard, bearer_text, scope_missing
 
 SERVICE: Final = "envoy.service.ratelimit.v3.RateLimitService"
 METHOD: Final = "ShouldRateLimit"
+# The reply still has to travel. A caller that would get it later has given up by then.
+TRAVEL_MS: Final = 10.0
 _UNREADABLE: Final = "The message is not a RateLimitRequest, or a key in it is not UTF-8."
 
 

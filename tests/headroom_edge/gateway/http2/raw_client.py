@@ -155,4 +155,4 @@ async def served(handler: Handler) -> AsyncIterator[ServedHttp2]:
         yield ServedHttp2(server.sockets[0].getsockname()[1], connections)
     finally:
         server.close()
-        connections.close()
+        await connections.leave(0)

@@ -105,7 +105,7 @@ async def test_an_oversized_header_list_ends_the_connection_however_small_it_is_
 
 async def test_a_connection_sends_no_more_unfinished_bytes_than_its_window() -> None:
     async with served(Undecided()) as server, server.client() as bystander, server.client() as client:
-        for _ in range(20):
+        for _ in range(40):
             number = client.head()
             client.send(frames.DATA, 0, number, grpc_message(b"z" * 16_000)[:16_000])
         assert await client.said_goodbye() == ErrorCode.FLOW_CONTROL_ERROR

@@ -36,6 +36,24 @@ async def test_a_call_is_answered_with_head_message_and_trailers(server: ServedH
     assert heard.fields == {":status": "200", "content-type": "application/grpc", "grpc-status": "0"}
 
 
+async def test_a_message_may_come_in_many_pieces(server: ServedHttp2) -> None:
+    async with server.client() as client:
+        number, message = client.head(), grpc_message(b"piece by piece")
+        for byte in message:
+            client.send(frames.DATA, 0, number, bytes((byte,)))
+        client.send(frames.DATA, frames.END_STREAM, number)
+        assert (await client.answers([number]))[number].message == b"PIECE BY PIECE"
+
+
+async def test_a_stream_that_goes_on_after_its_end_asks_only_once() -> None:
+    asked: list[Call] = []
+    async with served(lambda call, _: asked.append(call)) as server, server.client() as client:
+        number = client.call(b"once")
+        client.send(frames.DATA, frames.END_STREAM, number, grpc_message(b"twice"))
+        assert await client.said_goodbye() == ErrorCode.STREAM_CLOSED
+    assert [call.message for call in asked] == [b"once"]
+
+
 async def test_many_calls_on_one_connection_are_answered_each_on_its_stream(server: ServedHttp2) -> None:
     async with server.client() as client:
         numbers = {client.call(b"call-%d" % count): count for count in range(100)}
@@ -117,7 +135,7 @@ async def test_a_refusal_carries_status_and_sentence(server: ServedHttp2) -> Non
         ({}, b"", "13"),
         ({}, grpc_message(b"two")[:-1], "13"),
         ({}, grpc_message(b"two") + b"more", "13"),
-        ({}, grpc_message(b"x" * 65_537), "8"),
+        ({}, grpc_message(b"x" * 262_145), "8"),
     ],
 )
 async def test_what_is_not_one_whole_message_is_refused_and_the_connection_stays(
@@ -173,12 +191,14 @@ async def test_a_server_that_leaves_answers_what_is_under_way(server: ServedHttp
     async with served(lambda _, answer: waiting.put_nowait(answer)) as slow, slow.client() as client:
         number = client.call()
         answer = await waiting.get()
-        slow.connections.leave()
+        leaving = asyncio.create_task(slow.connections.leave(60))
+        await asyncio.sleep(0)
         late = client.call(b"late")
         assert (await client.answers([late]))[late].reset == ErrorCode.REFUSED_STREAM
         answer(b"done")
         assert (await client.answers([number]))[number].message == b"done"
         assert await client.frame() is None
+        await leaving
         assert len(slow.connections) == 0
 
 
