@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Self, TypeVar, Unpack
 
 from headroom_edge.background_chores import TICK_S, Chore
-from headroom_edge.callbacks import CallbackRun
+from headroom_edge.callbacks import CallbackDriver, CallbackRun
 from headroom_edge.check import Check, SubjectValues
 from headroom_edge.core import CHECK, PEEK, Conversation, Core
 from headroom_edge.decision import Decision
@@ -174,6 +174,10 @@ class AsyncLimiter:
         """
         budget_s = self._budget_s if budget_ms is None else seconds(budget_ms)
         CallbackRun(talk(self._core), self._pipeline_here(), budget_s, done, failed).begin()
+
+    def callbacks(self) -> CallbackDriver:
+        """For a connection, which stays on the running loop: as `start`, without looking for the loop each time."""
+        return CallbackDriver(self._core, self._pipeline_here(), self._budget_s)
 
     def _pipeline_here(self) -> Pipeline:
         pipeline = self._pipeline

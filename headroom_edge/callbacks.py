@@ -1,16 +1,21 @@
-"""Runs a conversation by callbacks, for a server that answers from the callback: no task and no future per request."""
+"""Conversations by callbacks, for a server that answers from the callback: no task and no future per request."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from headroom_edge.core import Commands, Conversation
+from headroom_edge.check import Check, encode_check
+from headroom_edge.core import CHECK, Commands, Conversation, Core
+from headroom_edge.decision import Decision
 from headroom_edge.errors import StoreError
+from headroom_edge.store.breaker import BreakerState
 from headroom_edge.store.pipeline import Pipeline
 
 T = TypeVar("T")
+Failed = Callable[[Exception], None]
 
 
 class CallbackRun(Generic[T]):
@@ -27,7 +32,7 @@ class CallbackRun(Generic[T]):
         pipeline: Pipeline,
         budget_s: float,  # for all round trips together
         done: Callable[[T], None],
-        failed: Callable[[Exception], None],  # gets what the conversation or `done` raises, and must not raise
+        failed: Failed,  # gets what the conversation or `done` raises, and must not raise
     ) -> None:
         self._talk = talk
         self._pipeline = pipeline
@@ -66,3 +71,65 @@ class CallbackRun(Generic[T]):
             self._done(answer)
         except Exception as error:  # noqa: BLE001 - as above
             self._failed(error)
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackDriver:
+    """Runs conversations on one event loop. One of `done` and `failed` is called, maybe before the call returns."""
+
+    core: Core
+    pipeline: Pipeline
+    budget_s: float
+
+    def start(self, talk: Conversation[T], done: Callable[[T], None], failed: Failed) -> None:
+        CallbackRun(talk, self.pipeline, self.budget_s, done, failed).begin()
+
+    def check(self, check: Check, done: Callable[[Decision], None], failed: Failed, *, rows: bool = True) -> None:
+        """As `start` with `core.check`, for less."""
+        core = self.core
+        if core.breaker.state is BreakerState.CLOSED:
+            command = encode_check(CHECK, check, core.shards, rows=rows)
+            self.pipeline.call((command,), self.budget_s, CheckRun(check, self, done, failed, rows=rows))
+        else:
+            self.start(core.check(check, rows), done, failed)
+
+
+class CheckRun:
+    """One check under way, without a generator unless the store lacks the function."""
+
+    __slots__ = ("_asked_s", "_check", "_done", "_driver", "_failed", "_rows")
+
+    def __init__(
+        self, check: Check, driver: CallbackDriver, done: Callable[[Decision], None], failed: Failed, *, rows: bool
+    ) -> None:
+        self._check = check
+        self._driver = driver
+        self._done = done
+        self._failed = failed
+        self._rows = rows
+        self._asked_s = time.monotonic()
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, replies: list[Any], /) -> None:
+        try:
+            decision = self._driver.core.answered(self._check, replies[0])
+            if decision is None:
+                self._ask_at_length()
+            else:
+                self._done(decision)
+        except Exception as error:  # noqa: BLE001 - as in CallbackRun
+            self._failed(error)
+
+    def set_exception(self, error: StoreError, /) -> None:
+        try:
+            self._done(self._driver.core.unanswered(self._check, error))
+        except Exception as bug:  # noqa: BLE001 - as in CallbackRun
+            self._failed(bug)
+
+    def _ask_at_length(self) -> None:
+        driver = self._driver
+        left_s = max(0.0, driver.budget_s - (time.monotonic() - self._asked_s))
+        talk = driver.core.check(self._check, self._rows)
+        CallbackRun(talk, driver.pipeline, left_s, self._done, self._failed).begin()

@@ -58,6 +58,21 @@ class Core:
             return [self._without_store(check, str(error)) for check in checks]
         return [self._decision(check, reply) for check, reply in zip(checks, replies, strict=True)]
 
+    def check(self, check: Check, rows: bool | None) -> Conversation[Decision]:
+        (decision,) = yield from self.decide(CHECK, (check,), rows)
+        return decision
+
+    # The next two are what `decide` makes of one reply, for a check that a closed breaker let ask.
+
+    def answered(self, check: Check, reply: Reply) -> Decision | None:
+        """None if the store lacks the function, which `decide` loads: nothing was counted."""
+        self.breaker.succeeded(Permit.ASK)
+        return None if _is_missing(reply) else self._decision(check, reply)
+
+    def unanswered(self, check: Check, error: StoreError) -> Decision:
+        self.breaker.failed(Permit.ASK)
+        return self._without_store(check, str(error))
+
     def ready(self) -> Conversation[bool]:
         """Connect, and load the library if the store has none. Ignores the breaker."""
         command = pack(("FCALL_RO", "hr_version", "0"))

@@ -11,9 +11,9 @@ import sys
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from headroom_edge.gateway.bounds import BoundedProtocol
 from headroom_edge.gateway.connections import allow_connections
 from headroom_edge.gateway.environment import GatewaySettings
+from headroom_edge.gateway.protocol import CheckProtocol
 from headroom_edge.gateway.server import Gateway
 
 
@@ -47,7 +47,7 @@ def main() -> int:
         port=arguments.port,
         workers=arguments.workers,
         loop="uvloop",
-        http=BoundedProtocol,
+        http=CheckProtocol,
         ws="none",
         lifespan="on",
         # HEADROOM_TRUSTED_PROXIES alone decides which forwarded addresses count.

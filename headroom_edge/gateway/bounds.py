@@ -8,6 +8,7 @@ unfinished requests, the one that has been unfinished longest makes room.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -97,7 +98,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as stop:
             self._stopped(data, stop)
-        if not self._has_begun:
+        if not self._has_begun or self._is_refused:
             return
         if not was_begun or self._received == size:  # the request began in this chunk
             self._wait()
@@ -105,7 +106,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(_head_too_large())
         elif self._received - FRAMING * self._body > HEAD_BYTES + PIPELINED_BYTES:
             self.transport.abort()  # fields behind the body, or chunks that say more than they carry
-        elif not self._is_refused and not self.transport.is_closing():
+        elif not self.transport.is_closing():
             self._hold()
 
     def _stopped(self, data: bytes, stop: Exception) -> None:
@@ -152,14 +153,21 @@ class BoundedProtocol(HttpToolsProtocol):
             self._is_refused = True
             self.transport.abort()
         else:
-            hosts = [value for name, value in self.headers if name == b"host"]
-            if len(hosts) != 1 and (hosts or self.parser.get_http_version() == "1.1"):
-                self._refuse_in_turn(f"The request has {len(hosts) or 'no'} Host fields; send one.")
-            elif is_upgrade:
-                self._refuse_in_turn("This server opens no tunnels; use another method than CONNECT.")
+            self.open_request(self._fault_of_head(is_tunnel=is_upgrade))
             if not self.pipeline:
                 self._served = self.cycle
-            HttpToolsProtocol.on_headers_complete(self)
+
+    def _fault_of_head(self, *, is_tunnel: bool) -> Problem | None:
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if len(hosts) != 1 and (hosts or self.parser.get_http_version() == "1.1"):
+            return _bad_head(f"The request has {len(hosts) or 'no'} Host fields; send one.")
+        return _bad_head("This server opens no tunnels; use another method than CONNECT.") if is_tunnel else None
+
+    def open_request(self, fault: Problem | None) -> None:
+        """Answer the request whose head has arrived, after those in front of it. One with a fault is the last one."""
+        if fault is not None:
+            self.app = partial(_refused, fault)
+        HttpToolsProtocol.on_headers_complete(self)
 
     def on_body(self, body: bytes) -> None:
         cycle = self.cycle
@@ -272,34 +280,33 @@ class BoundedProtocol(HttpToolsProtocol):
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
-    def _refuse_in_turn(self, detail: str) -> None:
-        """Refuse the request whose head has arrived, after those in front of it are answered. It is the last one."""
-        problem = Problem(HTTPStatus.BAD_REQUEST, "bad-request", detail, headers={"Connection": "close"})
-
-        async def refused(scope: Scope, receive: Receive, send: Send) -> None:
-            await refuse(send, problem)
-
-        self.app = refused
-
     def _refuse(self, problem: Problem) -> None:
         """Respond without the application, and end the connection."""
+        if self._is_refused:
+            return
         self._is_refused = True
+        self._all.waiting.pop(self, None)
         self._release()
-        cycle = self.cycle
         if self.transport.is_closing():
             return
-        if cycle is not None and not cycle.response_complete:
-            # An application that waits for the body is told that its client has gone.
-            cycle.disconnected = True
-            cycle.body = bytearray()
-            cycle.message_event.set()
-            if cycle.response_started:
-                self.transport.abort()
-                return
+        has_begun = [self._forsake(cycle) for cycle in (self._served, self.cycle)]
+        if any(has_begun):
+            self.transport.abort()
+            return
         self.flow.resume_reading()
         self.transport.write(_response(problem))
         self.transport.write_eof()
         self._all.linger(self)
+
+    @staticmethod
+    def _forsake(cycle: RequestResponseCycle | None) -> bool:
+        """An application that waits for the body is told that its client has gone. True if it has begun to respond."""
+        if cycle is None or cycle.response_complete:
+            return False
+        cycle.disconnected = True
+        cycle.body = bytearray()
+        cycle.message_event.set()
+        return cycle.response_started
 
 
 def _response(problem: Problem) -> bytes:
@@ -307,6 +314,14 @@ def _response(problem: Problem) -> bytes:
     fields = {**refusal(problem).headers, "Content-Length": str(len(body)), "Connection": "close"}
     lines = [STATUS_LINE[int(problem.status)], *(b"%s: %s\r\n" % field for field in encoded(fields)), b"\r\n", body]
     return b"".join(lines)
+
+
+async def _refused(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+    await refuse(send, problem)
+
+
+def _bad_head(detail: str) -> Problem:
+    return Problem(HTTPStatus.BAD_REQUEST, "bad-request", detail, headers={"Connection": "close"})
 
 
 def _head_too_large() -> Problem:

@@ -51,6 +51,8 @@ class RefusedCheck:
     problem: Problem
 
 
+Question = Check | Problem | Conversation[bytes | Problem]
+
 _decode: Final = msgspec.json.Decoder(CheckBody).decode
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -60,39 +62,67 @@ class CheckHandler:
         self._guard = guard
 
     def check(self, core: Core, token: str, raw: bytes | None) -> Conversation[bytes | Problem]:
+        return (yield from self._decided(core, self.question(core, token, raw)))
+
+    def question(self, core: Core, token: str, raw: bytes | None) -> Question:
+        """What to ask the store: a check, if the caller is known and nothing else must be looked up for it."""
+        credential = self._guard.directory.fresh(token)
+        if credential is None:
+            return self._ask_as_stranger(core, token, raw)
+        return self._question_of(core, credential, raw)
+
+    def _question_of(self, core: Core, credential: Credential, raw: bytes | None) -> Question:
+        core.chores.key_uses.add(credential.key_id)
+        if SCOPE not in credential.scopes:
+            return scope_missing()
+        body = read(raw)
+        if isinstance(body, Problem):
+            return body
+        if body.checks is not None:
+            return self._check_many(core, credential, body.checks)
+        if body.endpoint and not body.api_key:
+            return self._check_of(credential, body, body.tenant or credential.tenant, body.endpoint, "")
+        return self._check_found(core, credential, body)
+
+    def _ask_as_stranger(self, core: Core, token: str, raw: bytes | None) -> Conversation[bytes | Problem]:
         try:
-            credential = self._guard.directory.fresh(token) or (yield from self._credential(core, token))
-            if isinstance(credential, Problem):
-                return credential
-            core.chores.key_uses.add(credential.key_id)
-            if SCOPE not in credential.scopes:
-                return scope_missing()
-            body = read(raw)
-            if isinstance(body, Problem):
-                return body
-            if body.checks is not None:
-                return (yield from self._check_many(core, credential, body.checks))
-            question = (
-                self._check_of(credential, body, body.tenant or credential.tenant, body.endpoint, "")
-                if body.endpoint and not body.api_key
-                else (yield from self._question(core, credential, body, ""))
-            )
+            credential = yield from self._credential(core, token)
+        except StoreError:
+            return unavailable()
+        if isinstance(credential, Problem):
+            return credential
+        return (yield from self._decided(core, self._question_of(core, credential, raw)))
+
+    def _decided(self, core: Core, question: Question) -> Conversation[bytes | Problem]:
+        if isinstance(question, Check):
+            return self.answer((yield from core.check(question, True)))
+        return question if isinstance(question, Problem) else (yield from question)
+
+    def _check_found(self, core: Core, credential: Credential, item: CheckItem) -> Conversation[bytes | Problem]:
+        """One check whose tenant or endpoint must be looked up."""
+        try:
+            question = yield from self._question(core, credential, item, "")
         except StoreError:
             return unavailable()
         if isinstance(question, Problem):
             return question
         if isinstance(question, RefusedCheck):
             return _encode(refused(question.problem))
-        (decision,) = yield from core.decide(CHECK, (question,), True)
-        return _encode(self._answer(decision))
+        return self.answer((yield from core.check(question, True)))
 
     def _check_many(
         self, core: Core, credential: Credential, items: Sequence[CheckItem]
     ) -> Conversation[bytes | Problem]:
-        questions = yield from self._questions(core, credential, items)
+        try:
+            questions = yield from self._questions(core, credential, items)
+        except StoreError:
+            return unavailable()
         if isinstance(questions, Problem):
             return questions
         return _encode({"decisions": (yield from self._answers(core, questions))})
+
+    def answer(self, decision: Decision) -> bytes:
+        return _encode(self._answer(decision))
 
     def release(self, core: Core, token: str, raw: bytes | None) -> Conversation[bytes | Problem]:
         try:

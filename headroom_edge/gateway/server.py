@@ -23,6 +23,10 @@ SMALL_BODY: Final = 16_384  # read before the caller is known
 KNOWN: Final = "headroom.known"  # in the scope of a request whose caller is known before its body has arrived
 # Says that the process serves. Not the state of the store: a restart would not mend that.
 HEALTH: Final = "/healthz"
+CHECK: Final = "/v1/check"
+RELEASE: Final = "/v1/release"
+AUTHZ: Final = "/v1/authz"
+HEALTHY: Final = b'{"status":"ok"}'
 JSON: Final = (b"content-type", b"application/json")
 NO_SUCH_PATH: Final = (
     "The gateway has no such path; docs/gateway.md lists its paths, and the REST API has another address."
@@ -39,11 +43,11 @@ class Gateway:
         self.limiter = limiter
         self.guard = Guard(rules)
         self.bad_tokens = BadTokens()
-        self._checks = CheckHandler(self.guard)
+        self.checks = CheckHandler(self.guard)
         self._handlers: dict[str, Handler] = {
-            "/v1/check": partial(self._post, self._checks.check),
-            "/v1/release": partial(self._post, self._checks.release),
-            "/v1/authz": self._authz,
+            CHECK: partial(self._post, self.checks.check),
+            RELEASE: partial(self._post, self.checks.release),
+            AUTHZ: self._authz,
             HEALTH: self._health,
         }
 
@@ -57,7 +61,7 @@ class Gateway:
             return
         handler = self._handlers.get(scope["path"])
         if handler is None or scope["type"] != "http":
-            await refuse(send, Problem(HTTPStatus.NOT_FOUND, "not-found", NO_SUCH_PATH))
+            await refuse(send, no_such_path())
             return
         await handler(scope, receive, send)
 
@@ -71,7 +75,7 @@ class Gateway:
 
     async def _post(self, ask: Ask, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
-            await refuse(send, _only_post())
+            await refuse(send, only_post())
             return
         token = key_text(partial(header_of, scope))
         message = await receive()
@@ -83,10 +87,10 @@ class Gateway:
             reply: bytes | Problem = body
         else:
             reply = await self.limiter.converse(lambda core: ask(core, token, body))
-        await _send(send, self._counted(scope, reply) if isinstance(reply, Problem) else reply)
+        await _send(send, self.counted(scope, reply) if isinstance(reply, Problem) else reply)
 
     async def _objection(self, scope: Scope, token: str) -> Problem | None:
-        problem = await self.limiter.converse(lambda core: self._checks.objection(core, token))
+        problem = await self.limiter.converse(lambda core: self.checks.objection(core, token))
         if problem is None:
             scope[KNOWN] = True
         return problem
@@ -97,20 +101,25 @@ class Gateway:
             await refuse(send, request)
             return
         verdict = await self.limiter.converse(lambda core: self.guard.judge(core, request))
-        if verdict.problem is not None and verdict.status == HTTPStatus.UNAUTHORIZED:
-            verdict = refusal(self._counted(scope, verdict.problem))
+        verdict = self.counted_verdict(scope, verdict)
         if verdict.wait_s:
             await asyncio.sleep(verdict.wait_s)
         answer = response_of(scope, verdict)
         await respond(send, answer.status, answer.headers, answer.body)
 
-    def _counted(self, scope: Scope, problem: Problem) -> Problem:
+    def counted_verdict(self, scope: Scope, verdict: RequestVerdict) -> RequestVerdict:
+        if verdict.problem is None or verdict.status != HTTPStatus.UNAUTHORIZED:
+            return verdict
+        return refusal(self.counted(scope, verdict.problem))
+
+    def counted(self, scope: Scope, problem: Problem) -> Problem:
+        """A refused token counts against the client's address."""
         if problem.status != HTTPStatus.UNAUTHORIZED:
             return problem
         return self.bad_tokens.judge(problem, self.guard.client_ip(request_of(scope)))
 
     async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await _send(send, b'{"status":"ok"}')
+        await _send(send, HEALTHY)
 
 
 def mounted(inner: Callable[..., Awaitable[None]], gateway: Gateway) -> App:
@@ -160,5 +169,9 @@ async def refuse(send: Send, problem: Problem) -> None:
     await respond(send, problem.status, verdict.headers, verdict.body)
 
 
-def _only_post() -> Problem:
+def no_such_path() -> Problem:
+    return Problem(HTTPStatus.NOT_FOUND, "not-found", NO_SUCH_PATH)
+
+
+def only_post() -> Problem:
     return Problem(HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", "Use POST.", headers={"Allow": "POST"})

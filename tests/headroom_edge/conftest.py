@@ -8,6 +8,8 @@ import redis
 
 from headroom_edge import AsyncLimiter, django
 from headroom_edge.gateway.bad_tokens import BadTokens
+from headroom_edge.gateway.bounds import BoundedProtocol
+from headroom_edge.gateway.protocol import CheckProtocol
 from headroom_edge.gateway.server import Gateway
 from headroom_edge.proxies import TrustedProxies
 from headroom_edge.request_guard import GuardRules
@@ -45,12 +47,19 @@ def project(settings: Any, valkey_url: str) -> Iterator[Any]:
         one.cache_clear()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What a module with ON_BOTH says holds for the check server and for the application that others mount."""
+    if getattr(metafunc.module, "ON_BOTH", False) and "running_gateway" in metafunc.fixturenames:
+        servers = {"server": CheckProtocol, "asgi": BoundedProtocol}
+        metafunc.parametrize("running_gateway", servers.values(), ids=servers, indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def running_gateway(valkey_url: str) -> Iterator[tuple[Gateway, Client]]:
+def running_gateway(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[tuple[Gateway, Client]]:
     # What other tests left in the store would be believed for a second: keys that this world does not have.
     redis.Redis.from_url(valkey_url).flushall()
     gateway = Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS), LOOPBACK)
-    with served(gateway) as client:
+    with served(gateway, getattr(request, "param", CheckProtocol)) as client:
         yield gateway, client
 
 

@@ -19,6 +19,8 @@ from tests.headroom_edge.world import (
     publish_world,
 )
 
+ON_BOTH = True
+
 
 def ask_nginx(gateway: Client, key: str = ACME, path: str = "/v1/rides", method: str = "GET", **fields: str) -> Answer:
     return gateway.get("/v1/authz", x_original_method=method, x_original_uri=path, x_api_key=key, **fields)

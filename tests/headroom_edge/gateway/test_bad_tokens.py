@@ -10,6 +10,7 @@ from headroom_edge.gateway.bad_tokens import ADDRESSES_KEPT, AT_ONCE, EVERY_S, B
 from headroom_edge.problems import unauthorised
 from tests.headroom_edge.world import ACME, MACHINE, STRANGER, Answer, Client
 
+ON_BOTH = True
 REFUSED = unauthorised("The token is unknown.")
 Ask = Callable[[Client, str], Answer]
 

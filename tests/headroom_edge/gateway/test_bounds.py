@@ -20,6 +20,7 @@ from headroom_edge.asgi import Receive, Scope, Send
 from headroom_edge.gateway import bounds, connections
 from headroom_edge.gateway.bounds import HEAD_BYTES, HEAD_FIELDS, BoundedProtocol
 from headroom_edge.gateway.connections import Connections
+from headroom_edge.gateway.protocol import CheckProtocol
 from headroom_edge.gateway.server import SMALL_BODY, Gateway
 from tests.faults.raw_client import RawClient, head, status_of
 from tests.headroom_edge.conftest import AMPLE_MS
@@ -36,9 +37,9 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "SWEEP_SECONDS", 0.05)
 
 
-@pytest.fixture
-def gateway(store: redis.Redis, valkey_url: str) -> Iterator[Client]:
-    with served(Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)), BoundedProtocol) as client:
+@pytest.fixture(params=[BoundedProtocol, CheckProtocol], ids=["asgi", "server"])
+def gateway(request: pytest.FixtureRequest, store: redis.Redis, valkey_url: str) -> Iterator[Client]:
+    with served(Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)), request.param) as client:
         yield client
 
 

@@ -21,6 +21,8 @@ from tests.headroom_edge.world import (
     publish_world,
 )
 
+ON_BOTH = True
+
 
 def check(gateway: Client, body: Any, token: str = MACHINE) -> Answer:
     return gateway.post("/v1/check", body, authorization=f"Bearer {token}")

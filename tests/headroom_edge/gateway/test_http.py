@@ -13,6 +13,7 @@ import redis
 from headroom_edge import AsyncLimiter
 from headroom_edge.asgi import Message
 from headroom_edge.gateway.bounds import BoundedProtocol
+from headroom_edge.gateway.protocol import CheckProtocol
 from headroom_edge.gateway.server import Gateway
 from tests.faults.raw_client import RawClient, head, status_of
 from tests.headroom_edge.conftest import AMPLE_MS
@@ -22,9 +23,9 @@ WHOLE = head("GET", "/healthz")
 ONE_LAST = head("GET", "/healthz", "Connection: close")
 
 
-@pytest.fixture
-def gateway(store: redis.Redis, valkey_url: str) -> Iterator[Client]:
-    with served(Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)), BoundedProtocol) as client:
+@pytest.fixture(params=[BoundedProtocol, CheckProtocol], ids=["asgi", "server"])
+def gateway(request: pytest.FixtureRequest, store: redis.Redis, valkey_url: str) -> Iterator[Client]:
+    with served(Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)), request.param) as client:
         yield client
 
 

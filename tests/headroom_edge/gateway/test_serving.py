@@ -18,6 +18,8 @@ from config.data_folders import ROOT
 from headroom_edge import AsyncLimiter
 from headroom_edge.asgi import QuotaMiddleware
 from headroom_edge.directory import Directory
+from headroom_edge.gateway.bounds import BoundedProtocol
+from headroom_edge.gateway.protocol import CheckProtocol
 from headroom_edge.gateway.server import Gateway, mounted
 from headroom_edge.request_guard import GuardRules
 from quotas.api_keys import api_key_issue, api_key_revoke
@@ -107,27 +109,30 @@ async def no_lifespan(scope: Any, receive: Any, send: Any) -> None:
     raise ValueError("as Django says")
 
 
-@pytest.mark.parametrize("inside", ["alone", "mounted", "middleware"])
+@pytest.mark.parametrize("inside", ["server", "alone", "mounted", "middleware"])
 def test_the_first_request_finds_a_connection_and_the_routes(store: redis.Redis, valkey_url: str, inside: str) -> None:
     """Else both would have to fit into the budget of one check, which a machine under load exceeds."""
     limiter = AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS, heartbeat_s=3_600)
     judge = QuotaMiddleware(fastapi_app(), limiter=limiter) if inside == "middleware" else Gateway(limiter)
     judge.guard.directory = Directory(lambda: 0.0)  # in a moment that does not end nothing is looked up twice
     app = mounted(no_lifespan, judge) if isinstance(judge, Gateway) and inside == "mounted" else judge
-    with served(app) as gateway:
+    with served(app, CheckProtocol if inside == "server" else "httptools") as gateway:
         connections, questions = dialled(store), asked(store)
         answer = gateway.post("/v1/check", LIST, authorization=f"Bearer {ACME}")
         assert answer.status == (404 if inside == "middleware" else 200)
         assert (dialled(store) - connections, asked(store) - questions) == (0, 1)
 
 
-def test_limits_follow_their_failure_mode_while_the_store_is_away(spare_valkey: Callable[..., SpareValkey]) -> None:
+@pytest.mark.parametrize("protocol", [CheckProtocol, BoundedProtocol])
+def test_limits_follow_their_failure_mode_while_the_store_is_away(
+    spare_valkey: Callable[..., SpareValkey], protocol: type[BoundedProtocol]
+) -> None:
     server = spare_valkey()
     closed = limit("strict", "fixed_window", limit=100, window="1h", on_failure="closed")
     with server.client() as client:
         publish_world(client, HOURLY, endpoints={"rides:get": (closed,)})
     limiter = AsyncLimiter.from_url(server.url, budget_ms=AMPLE_MS)
-    with served(Gateway(limiter)) as gateway:
+    with served(Gateway(limiter), protocol) as gateway:
         checks = {"checks": [LIST, {**LIST, "endpoint": "rides:get"}]}
         before = gateway.post("/v1/check", checks, authorization=f"Bearer {MACHINE}").json()["decisions"]
         assert [decision["allowed"] for decision in before] == [True, True]
@@ -179,7 +184,7 @@ def test_a_revoked_key_stops_within_a_second(
 def revocations(run: Run, valkey_url: str, count: int) -> list[float]:
     world_create()
     run("serve")
-    with served(Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS))) as gateway:
+    with served(Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)), CheckProtocol) as gateway:
         return [revocation_s(gateway) for _ in range(count)]
 
 
