@@ -1,4 +1,4 @@
-"""`/v1/authz`, which a proxy asks about each request: nginx auth_request, Traefik ForwardAuth, Caddy forward_auth."""
+"""`/v1/authz`, which a proxy asks about each request: nginx, Traefik, Caddy, and Envoy's ext_authz."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from headroom_edge.problems import Problem, bad_request
 from headroom_edge.request_guard import Request, RequestVerdict
 
 NGINX: Final = "nginx"
+ENVOY: Final = "envoy"
+# Envoy asks with the client's method, and writes the client's path behind `/v1/authz?proxy=envoy&path=` as it is.
+ENVOY_PATH: Final = b"&path="
 # The headers with the method and path of the original request. The proxy's configuration chooses them (?proxy=…). They
 # are never guessed: the proxy also forwards the client's headers, and a client could send any of these.
 ORIGINAL: Final = {
@@ -33,8 +36,10 @@ class AuthzResponse:
 
 def original(scope: Scope, reading: PathReading = USUAL) -> Request | Problem:
     proxy = proxy_of(scope)
+    if proxy == ENVOY:
+        return _asked_by_envoy(scope, reading)
     if proxy not in ORIGINAL:
-        return bad_request("unknown-proxy", f"proxy must be one of {', '.join(ORIGINAL)}.", "proxy")
+        return bad_request("unknown-proxy", f"proxy must be one of {', '.join((*ORIGINAL, ENVOY))}.", "proxy")
     method, path = (header_of(scope, name) for name in ORIGINAL[proxy])
     if not method or not path:
         wanted = " and ".join(ORIGINAL[proxy])
@@ -43,9 +48,18 @@ def original(scope: Scope, reading: PathReading = USUAL) -> Request | Problem:
     return request_of(scope, target_path(path, reading), method=method)
 
 
+def _asked_by_envoy(scope: Scope, reading: PathReading) -> Request | Problem:
+    path: bytes = scope["query_string"].partition(ENVOY_PATH)[2]
+    if not path:
+        detail = "path is missing; set path_prefix to /v1/authz?proxy=envoy&path= (docs/envoy.md)."
+        return bad_request("original-request-missing", detail, "path")
+    return request_of(scope, target_path(path.decode("latin-1"), reading))
+
+
 def proxy_of(scope: Scope) -> str:
+    """The first, because a client's own query may follow."""
     query = scope.get("query_string", b"")
-    return parse_qs(query.decode("latin-1")).get("proxy", [NGINX])[-1] if query else NGINX
+    return parse_qs(query.decode("latin-1")).get("proxy", [NGINX])[0] if query else NGINX
 
 
 def response_of(scope: Scope, verdict: RequestVerdict) -> AuthzResponse:

@@ -47,6 +47,8 @@ def _parser() -> argparse.ArgumentParser:
 def _server_class(*, is_grpcio: bool) -> type[Http2RateLimitServer | RateLimitServer]:
     if not is_grpcio:
         return Http2RateLimitServer
+    # grpc reads it when it is imported. Without it, it adds lines of its own to a trouble that is told in one.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from headroom_edge.gateway.rls.server import RateLimitServer
 
     return RateLimitServer

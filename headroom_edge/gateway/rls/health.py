@@ -31,7 +31,8 @@ def health_of(message: bytes) -> bytes:
 
 def trouble(address: str, patience_s: float = PATIENCE_S) -> str | None:
     """Why the service at `address` does not serve; None: it does."""
-    with grpc.insecure_channel(address) as channel:
+    # With a pool of its own: a connection that failed is shared with nobody, and tried at once the next time.
+    with grpc.insecure_channel(address, options=(("grpc.use_local_subchannel_pool", 1),)) as channel:
         try:
             check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(HEALTH_PATH)
             answer = check(b"", timeout=patience_s)

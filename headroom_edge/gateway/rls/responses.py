@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
@@ -18,6 +19,7 @@ NOT_ASKED: Final = RateLimitResponse.UNKNOWN
 
 MOST: Final = 2**32 - 1  # what a uint32 holds
 SECOND_US: Final = 1_000_000
+METADATA_KEPT: Final = 4_096
 # A limit per five minutes, say, has no unit in Envoy's protocol. RateLimit-Policy tells its window.
 UNITS: Final = {
     1: RateLimitResponse.RateLimit.SECOND,
@@ -35,16 +37,9 @@ def response_of(
     for decision in decisions:
         is_refused = not decision.allowed or (problem is not None and decision is decisive)
         _add_status(response, decision, OVER_LIMIT if is_refused else OK)
-    _add_about(response, headers, problem, decisive)
-    response.dynamic_metadata.update(
-        {
-            "tenant": decisive.check.tenant,
-            "limit": decisive.limit,
-            "reason": decisive.reason,
-            "revision": decisive.revision,
-        }
-    )
-    return response.SerializeToString()
+    _add_text(response, headers, problem, decisive)
+    about = _metadata(decisive.check.tenant, decisive.limit, decisive.reason, decisive.revision)
+    return response.SerializeToString() + about
 
 
 def refused_unasked(problems: Sequence[Problem | None]) -> bytes:
@@ -53,7 +48,7 @@ def refused_unasked(problems: Sequence[Problem | None]) -> bytes:
     for problem in problems:
         response.statuses.add(code=NOT_ASKED if problem is None else OVER_LIMIT)
     found = next(problem for problem in problems if problem is not None)
-    _add_about(response, {}, found, None)
+    _add_text(response, {}, found, None)
     response.dynamic_metadata.update({"reason": found.code})
     return response.SerializeToString()
 
@@ -62,7 +57,7 @@ def let_through_unasked(count: int, headers: Mapping[str, str]) -> bytes:
     response = RateLimitResponse(overall_code=OK)
     for _ in range(count):
         response.statuses.add(code=OK)
-    _add_about(response, headers, None, None)
+    _add_text(response, headers, None, None)
     return response.SerializeToString()
 
 
@@ -90,7 +85,15 @@ def _window_s(decision: Decision) -> int:
     return 0
 
 
-def _add_about(
+@lru_cache(maxsize=METADATA_KEPT)
+def _metadata(tenant: str, limit: str, reason: str, revision: int) -> bytes:
+    """The part of a response with the metadata: encoded messages are merged by putting one behind the other."""
+    response = RateLimitResponse()
+    response.dynamic_metadata.update({"tenant": tenant, "limit": limit, "reason": reason, "revision": revision})
+    return response.SerializeToString()
+
+
+def _add_text(
     response: RateLimitResponse, headers: Mapping[str, str], problem: Problem | None, decision: Decision | None
 ) -> None:
     if problem is not None:

@@ -121,3 +121,57 @@ def test_no_spelling_escapes_behind_envoy(
     figures(f"{tried.count} spellings, {tried.served} served, {len(tried.wrong)} charged elsewhere")
     assert tried.wrong == []
     assert tried.served > tried.count / 10
+
+
+METADATA = "%DYNAMIC_METADATA(envoy.filters.http.ratelimit:{name})%"
+SHOWN = ", ".join(
+    f'{{ header: {{ key: x-{name}, value: "{METADATA.format(name=name)}" }} }}'
+    for name in ("tenant", "limit", "reason", "revision")
+)
+# After these changes of the file, Envoy tells what it has read in each field of a response …
+TELLS = {
+    "domain: headroom\n": "domain: headroom\n              enable_x_ratelimit_headers: DRAFT_VERSION_03\n",
+    'match: { prefix: "/" }\n': f'match: {{ prefix: "/" }}\n                response_headers_to_add: [{SHOWN}]\n',
+}
+# … and sends a number of hits with each descriptor, or with the request.
+HITS_OF_DESCRIPTORS = {
+    "              - actions:\n": """\
+              - hits_addend: { format: "%REQ(x-hits)%" }
+                actions:
+"""
+}
+HITS_OF_REQUESTS = {
+    "          - name: envoy.filters.http.ratelimit\n": """\
+          - name: envoy.filters.http.set_filter_state
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config
+              on_request_headers:
+              - object_key: envoy.ratelimit.hits_addend
+                format_string: { text_format_source: { inline_string: "%REQ(x-hits)%" } }
+          - name: envoy.filters.http.ratelimit
+"""
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "remaining"),
+    [(HITS_OF_DESCRIPTORS, [80, 79, 79]), (HITS_OF_REQUESTS, [80, 79, 78])],
+    ids=["hits of descriptors", "hits of requests"],
+)
+def test_envoy_reads_each_field_as_it_was_meant(
+    store: redis.Redis, valkey_url: str, tmp_path: Path, changes: dict[str, str], remaining: list[int]
+) -> None:
+    """Field numbers are Envoy's: a wrong one would be read as something else, or not at all."""
+    publish_world(store, limit("daily", "fixed_window", limit=100, window="1d", unit="cost"))
+    with ExitStack() as stack:
+        rls = stack.enter_context(serving(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)))
+        rides = stack.enter_context(served(fastapi_app()))
+        ports = {8002: rls.port, 9000: rides.port}
+        envoy = stack.enter_context(in_front(tmp_path, ports, changes={**PATIENT, **TELLS, **changes}))
+        answers = [envoy.get("/v1/rides", x_api_key=ACME, x_hits=hits) for hits in ("20", "0", "0")]
+    fields = answers[0].headers
+    assert [fields[f"x-{name}"] for name in ("tenant", "limit", "reason", "revision")] == ["acme", "daily", "ok", "1"]
+    assert fields["x-ratelimit-limit"] == '100, 100;w=86400;name="daily"'
+    assert 0 <= int(fields["x-ratelimit-reset"]) <= 86_400
+    # Only a descriptor's own 0 is a peek, which tells what would be left. The request's means that nothing was set.
+    assert [int(answer.headers["x-ratelimit-remaining"]) for answer in answers] == remaining

@@ -82,14 +82,13 @@ FAULTS: Final = ("killed", "silent", "slow")
 def world(spare_valkey: Callable[..., SpareValkey], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr("headroom_edge.aio.TICK_S", 0.05)
     server = spare_valkey(durable=True)
-    many, few = {"limit": 1_000_000, "window": "1h"}, {"limit": 3, "window": "1h"}
     with server.client() as client:
         publish_world(
             client,
             endpoints={
-                "rides:list": (limit("list", "fixed_window", on_failure="open", **many),),
-                "rides:create": (limit("create", "fixed_window", on_failure="closed", **many),),
-                "rides:get": (limit("get", "fixed_window", on_failure="local", **few),),
+                "rides:list": (limit("list", "fixed_window", limit=1_000_000, window="1h", on_failure="open"),),
+                "rides:create": (limit("create", "fixed_window", limit=1_000_000, window="1h", on_failure="closed"),),
+                "rides:get": (limit("get", "fixed_window", limit=3, window="1h", on_failure="local"),),
             },
         )
     with ExitStack() as stack:
