@@ -3,36 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from typing import Any, Final
 
 import grpc
 
 from headroom_edge import AsyncLimiter
+from headroom_edge.failure import LOG_EVERY_S
 from headroom_edge.gateway.rls.access import Access
 from headroom_edge.gateway.rls.answers import FaultError, Reply, Status
-from headroom_edge.gateway.rls.health import HEALTH, health_of
-from headroom_edge.gateway.rls.service import METHOD, SERVICE, TRAVEL_MS, RateLimitService
+from headroom_edge.gateway.rls.health import HEALTH, answer_health
+from headroom_edge.gateway.rls.service import METHOD, SERVICE, RateLimitService
 from headroom_edge.request_guard import Guard, GuardRules
 from headroom_edge.settings import READY_MS
+
+logger = logging.getLogger("headroom_edge")
 
 # A few hundred bytes are usual. Envoy lets a client send 60 KiB of fields, and several descriptors may carry them.
 LONGEST_MESSAGE: Final = 262_144
 LONGEST_METADATA: Final = 16_384
-MOST_CALLS: Final = 2_000  # at once; each holds a few kilobytes
-MOST_STREAMS: Final = 1_000  # at once, on one connection
+# Calls are bounded by connection. A bound for all of them could be used up by one client that never ends its own.
+MOST_CONNECTIONS: Final = 200
+MOST_STREAMS: Final = 100  # at once, on one connection; a client that needs more opens another connection
 SHORTEST_PING_MS: Final = 5_000  # a connection that is pinged more often is closed
 IDLE_MS: Final = 600_000
+# Then a connection is closed once its calls have ended, and those that do not end are given up after the second time.
+OLDEST_MS: Final = 600_000
+OLDEST_GRACE_MS: Final = 10_000
 GRACE_S: Final = 5.0  # for calls that are under way when the server stops
+# The reply still has to travel. A caller that would get it later has given up by then.
+TRAVEL_MS: Final = 10.0
 
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", LONGEST_MESSAGE),
     ("grpc.max_metadata_size", LONGEST_METADATA),
     ("grpc.absolute_max_metadata_size", LONGEST_METADATA),
+    ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
     ("grpc.max_concurrent_streams", MOST_STREAMS),
     ("grpc.http2.min_ping_interval_without_data_ms", SHORTEST_PING_MS),
     ("grpc.http2.max_ping_strikes", 2),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.max_connection_idle_ms", IDLE_MS),
+    ("grpc.max_connection_age_ms", OLDEST_MS),
+    ("grpc.max_connection_age_grace_ms", OLDEST_GRACE_MS),
     # A second server on the port would get half of the calls unnoticed.
     ("grpc.so_reuseport", 0),
 )
@@ -48,8 +62,9 @@ class RateLimitServer:
         self._guard = Guard(rules)
         self._service = RateLimitService(self._guard)
         self._tokens = access.tokens
-        self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=MOST_CALLS)
-        for name, method, handler in ((SERVICE, METHOD, self._answer), (HEALTH, "Check", _answer_health)):
+        self._complain_from_s = 0.0
+        self._server = grpc.aio.server(options=OPTIONS)
+        for name, method, handler in ((SERVICE, METHOD, self._answer), (HEALTH, "Check", answer_health)):
             # Without a deserializer the handler gets the bytes, and can tell what is wrong with them.
             handlers: dict[str, Any] = {method: grpc.unary_unary_rpc_method_handler(handler)}
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
@@ -67,10 +82,19 @@ class RateLimitServer:
         try:
             reply = await self._reply(message, context)
         except FaultError as fault:
+            if fault.status is Status.INVALID_ARGUMENT:
+                self._complain(str(fault))
             await context.abort(_STATUS[fault.status], str(fault))
         if reply.wait_s:
             await asyncio.sleep(reply.wait_s)
         return reply.message
+
+    def _complain(self, detail: str) -> None:
+        """Envoy counts errors, but tells nobody what they say."""
+        now = time.monotonic()
+        if now >= self._complain_from_s:
+            self._complain_from_s = now + LOG_EVERY_S
+            logger.warning("Envoy asked what cannot be answered; change its configuration: %s", detail)
 
     async def _reply(self, message: bytes, context: Context) -> Reply:
         service, caller = self._service, None
@@ -81,13 +105,6 @@ class RateLimitServer:
         return await self._limiter.converse(
             lambda core: service.answer(core, message, caller=caller, patience_ms=patience_ms)
         )
-
-
-async def _answer_health(message: bytes, context: Context) -> bytes:
-    try:
-        return health_of(message)
-    except FaultError as fault:
-        await context.abort(_STATUS[fault.status], str(fault))
 
 
 def _listen(server: grpc.aio.Server, access: Access) -> int:

@@ -13,6 +13,7 @@ import redis
 from tests.headroom_edge.apps import fastapi_app
 from tests.headroom_edge.gateway.rls.envoys import REFUSALS, in_front, needs_envoy
 from tests.headroom_edge.gateway.test_nginx import told, tries
+from tests.headroom_edge.gateway.test_serving import alone
 from tests.headroom_edge.limiter.world import limit
 from tests.headroom_edge.spellings import endpoints, spellings
 from tests.headroom_edge.world import ACME, BANKRUPT, STRANGER, Client, publish_world, served
@@ -90,6 +91,19 @@ def test_whatever_the_spelling_what_serves_is_what_is_charged(
         tried = tries(envoy, spellings(60))
     assert tried.wrong == []
     assert tried.seen == {"", "rides:list", "rides:create", "rides:get", "rides:status", "rides:cancel"}
+
+
+def test_the_gateway_as_it_ships_understands_every_method(store: redis.Redis, valkey_url: str, tmp_path: Path) -> None:
+    publish_world(store, limit("many", "fixed_window", limit=100, window="1h"))
+    methods = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+    with ExitStack() as stack:
+        gateway = stack.enter_context(alone(REDIS_URL=valkey_url, HEADROOM_TRUSTED_PROXIES="127.0.0.1"))
+        envoy = stack.enter_context(asking(tmp_path, gateway.port, fastapi_app()))
+        answers = [envoy.send(method, f"/nowhere?{'q' * 9_000}", b"", x_api_key=ACME) for method in methods]
+    assert [answer.status for answer in answers] == [404] * len(methods)
+    assert [answer.headers["ratelimit"].partition(";t=")[0] for answer in answers] == [
+        f'"many";r={left}' for left in range(99, 92, -1)
+    ]
 
 
 def test_without_the_gateway_requests_are_refused_as_the_file_says(tmp_path: Path) -> None:

@@ -24,6 +24,21 @@ OK, OVER_LIMIT = RateLimitResponse.OK, RateLimitResponse.OVER_LIMIT
 LIST = {"tenant": "acme", "endpoint": "rides:list"}
 
 
+def message_of(
+    *descriptors: Mapping[str, str | bytes], costs: Sequence[int | None] = (), hits_addend: int = 0
+) -> bytes:
+    """Each descriptor is its entries. `costs`: each one's own hits_addend; None: not set."""
+    request = RateLimitRequest(domain="any", hits_addend=hits_addend)
+    for number, entries in enumerate(descriptors):
+        descriptor = request.descriptors.add()
+        for key, value in entries.items():
+            descriptor.entries.add(key=key, value=value if isinstance(value, bytes) else value.encode())
+        cost = costs[number] if number < len(costs) else None
+        if cost is not None:
+            descriptor.hits_addend.value = cost
+    return request.SerializeToString()
+
+
 @dataclass
 class RlsClient:
     port: int
@@ -35,16 +50,8 @@ class RlsClient:
         hits_addend: int = 0,
         **more: Any,
     ) -> RateLimitResponse:
-        """Each descriptor is its entries. `costs`: each one's own hits_addend; None: not set."""
-        request = RateLimitRequest(domain="any", hits_addend=hits_addend)
-        for number, entries in enumerate(descriptors):
-            descriptor = request.descriptors.add()
-            for key, value in entries.items():
-                descriptor.entries.add(key=key, value=value if isinstance(value, bytes) else value.encode())
-            cost = costs[number] if number < len(costs) else None
-            if cost is not None:
-                descriptor.hits_addend.value = cost
-        return RateLimitResponse.FromString(self.send(request.SerializeToString(), **more))
+        message = message_of(*descriptors, costs=costs, hits_addend=hits_addend)
+        return RateLimitResponse.FromString(self.send(message, **more))
 
     def send(self, message: bytes, *, timeout: float = PATIENCE_SECONDS, token: str = "") -> bytes:
         metadata = (("authorization", f"Bearer {token}"),) if token else ()

@@ -17,7 +17,7 @@ from tests.headroom_edge.gateway.rls.envoys import PATIENT, REFUSALS, in_front, 
 from tests.headroom_edge.gateway.test_nginx import tries
 from tests.headroom_edge.limiter.world import limit
 from tests.headroom_edge.spellings import DOTTED, endpoints, spellings
-from tests.headroom_edge.world import ACME, STRANGER, Client, publish_world, served
+from tests.headroom_edge.world import ACME, MACHINE, STRANGER, Client, publish_world, served
 
 pytestmark = needs_envoy
 
@@ -175,3 +175,30 @@ def test_envoy_reads_each_field_as_it_was_meant(
     assert 0 <= int(fields["x-ratelimit-reset"]) <= 86_400
     # Only a descriptor's own 0 is a peek, which tells what would be left. The request's means that nothing was set.
     assert [int(answer.headers["x-ratelimit-remaining"]) for answer in answers] == remaining
+
+
+def test_the_tenant_is_the_one_that_a_filter_set_and_not_the_clients(
+    store: redis.Redis, valkey_url: str, tmp_path: Path
+) -> None:
+    remove = "                - remove: x-tenant\n"
+    set_it = "                - append: { header: { key: x-tenant, value: acme } }\n"
+    with ExitStack() as stack:
+        rls = stack.enter_context(serving(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)))
+        rides = stack.enter_context(served(fastapi_app()))
+        ports, changes = {8002: rls.port, 9000: rides.port}, {**PATIENT, remove: remove + set_it}
+        envoy = stack.enter_context(in_front(tmp_path, ports, changes=changes))
+        answers = [envoy.get("/v1/rides", x_tenant=name) for name in ("zenith", "acme", "bankrupt")]
+    assert [answer.headers["ratelimit"].partition(";t=")[0] for answer in answers] == [
+        f'"hourly";r={left}' for left in (4, 3, 2)
+    ]
+
+
+def test_envoy_can_send_a_token_with_each_call(store: redis.Redis, valkey_url: str, tmp_path: Path) -> None:
+    service = "grpc_service: { envoy_grpc: { cluster_name: headroom }"
+    metadata = f'initial_metadata: [{{ key: authorization, value: "Bearer {MACHINE}" }}]'
+    with ExitStack() as stack:
+        limiter = AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)
+        rls, rides = stack.enter_context(serving(limiter, tokens=True)), stack.enter_context(served(fastapi_app()))
+        ports, changes = {8002: rls.port, 9000: rides.port}, {**PATIENT, service: f"{service}, {metadata}"}
+        envoy = stack.enter_context(in_front(tmp_path, ports, changes=changes))
+        assert envoy.get("/v1/rides", x_api_key=ACME).status == 200

@@ -12,12 +12,11 @@ from google.protobuf.json_format import MessageToDict
 
 from headroom_edge import AsyncLimiter
 from headroom_edge.check import COST_MAX
-from headroom_edge.gateway.rls.http2_server import Http2RateLimitServer
 from headroom_edge.gateway.rls.messages_pb2 import RateLimitResponse
-from headroom_edge.gateway.rls.server import RateLimitServer
-from headroom_edge.request_guard import GuardRules
+from headroom_edge.gateway.rls.service import RateLimitService
+from headroom_edge.request_guard import Guard, GuardRules
 from tests.headroom_edge.conftest import AMPLE_MS
-from tests.headroom_edge.gateway.rls.asking import LIST, OK, OVER_LIMIT, RlsClient, fields_of, serving
+from tests.headroom_edge.gateway.rls.asking import LIST, OK, OVER_LIMIT, RlsClient, fields_of, message_of, serving
 from tests.headroom_edge.limiter.world import limit
 from tests.headroom_edge.world import ACME, BANKRUPT, MACHINE, OURS, READER, STRANGER, publish_world
 from tests.valkeys import SpareValkey
@@ -25,11 +24,10 @@ from tests.valkeys import SpareValkey
 HOUR = RateLimitResponse.RateLimit.HOUR
 
 
-@pytest.fixture(scope="module", params=[Http2RateLimitServer, RateLimitServer])
-def running(valkey_url: str, request: pytest.FixtureRequest) -> Iterator[RlsClient]:
-    """Both servers, of which grpcio's is the oracle."""
+@pytest.fixture(scope="module")
+def running(valkey_url: str) -> Iterator[RlsClient]:
     redis.Redis.from_url(valkey_url).flushall()
-    with serving(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS), kind=request.param) as client:
+    with serving(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)) as client:
         yield client
 
 
@@ -168,16 +166,23 @@ def test_if_one_descriptor_denies_the_others_are_refunded(rls: RlsClient, store:
     assert lefts == [97, 99]
 
 
-def test_a_shaped_request_waits_here_unless_its_caller_would_not(rls: RlsClient, store: redis.Redis) -> None:
-    publish_world(store, limit("queue", "leaky_bucket", rate=1, per="200ms", queue=100))
-    answers = [rls.ask(LIST) for _ in range(2)]
-    assert [answer.overall_code for answer in answers] == [OK, OK]
+async def test_a_shaped_request_waits_for_its_turn(store: redis.Redis, valkey_url: str) -> None:
+    publish_world(store, limit("queue", "leaky_bucket", rate=1, per="1h", queue=100))
+    service = RateLimitService(Guard(GuardRules(max_wait_ms=7_200_000)))
+    message = message_of(LIST)
+    async with AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS) as limiter:
+        waits_s = [(await limiter.converse(lambda core: service.answer(core, message))).wait_s for _ in range(3)]
+    assert [round(wait_s / 3_600) for wait_s in waits_s] == [0, 1, 2]
+
+
+def test_a_request_that_would_wait_too_long_is_refused_and_refunded(rls: RlsClient, store: redis.Redis) -> None:
     publish_world(store, limit("slow", "leaky_bucket", rate=1, per="1h", queue=100))
     assert rls.ask(LIST).overall_code == OK
-    late = rls.ask(LIST)
-    assert (late.overall_code, late.statuses[0].code) == (OVER_LIMIT, OVER_LIMIT)
-    assert json.loads(late.raw_body)["reason"] == "too_late"
-    assert 0 < int(fields_of(late)["retry-after"]) <= 3_600
+    for _ in range(2):
+        late = rls.ask(LIST)
+        assert (late.overall_code, late.statuses[0].code) == (OVER_LIMIT, OVER_LIMIT)
+        assert json.loads(late.raw_body)["reason"] == "too_late"
+        assert 0 < int(fields_of(late)["retry-after"]) <= 3_600, "the one before it was refunded"
 
 
 def test_a_deadline_bounds_the_wait(store: redis.Redis, valkey_url: str) -> None:
@@ -240,6 +245,16 @@ def test_a_cost_over_the_maximum_is_refused(rls: RlsClient) -> None:
     answer = rls.ask(LIST, LIST, costs=(1, 2**63))
     assert [status.code for status in answer.statuses] == [RateLimitResponse.UNKNOWN, OVER_LIMIT]
     assert rls.ask(LIST).statuses[0].limit_remaining == 4, "nothing was charged"
+
+
+def test_what_is_wrong_with_envoys_configuration_is_logged_once_in_a_while(
+    store: redis.Redis, valkey_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)) as rls:
+        for _ in range(3):
+            rls.refused({"tenant": "acme"})
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.endswith("descriptors[0]: the entry endpoint is missing; send it, or method and path.")
 
 
 def test_the_number_of_descriptors_is_bounded(rls: RlsClient) -> None:
