@@ -14,10 +14,10 @@ import uvloop
 
 from headroom_edge.gateway.environment import GatewaySettings
 from headroom_edge.gateway.rls.access import Access
-from headroom_edge.gateway.rls.http2_server import Http2RateLimitServer
+from headroom_edge.gateway.rls.http2_server import Http2Server
 
 if TYPE_CHECKING:
-    from headroom_edge.gateway.rls.server import RateLimitServer
+    from headroom_edge.gateway.rls.grpcio_server import GrpcioServer
 
 
 def main() -> int:
@@ -44,19 +44,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _server_class(*, is_grpcio: bool) -> type[Http2RateLimitServer | RateLimitServer]:
+def _server_class(*, is_grpcio: bool) -> type[Http2Server | GrpcioServer]:
     if not is_grpcio:
-        return Http2RateLimitServer
+        return Http2Server
     # grpc reads it when it is imported. Without it, it adds lines of its own to a trouble that is told in one.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    from headroom_edge.gateway.rls.server import RateLimitServer
+    from headroom_edge.gateway.rls.grpcio_server import GrpcioServer
 
-    return RateLimitServer
+    return GrpcioServer
 
 
-async def _serve(
-    settings: GatewaySettings, access: Access, server_class: type[Http2RateLimitServer | RateLimitServer]
-) -> None:
+async def _serve(settings: GatewaySettings, access: Access, server_class: type[Http2Server | GrpcioServer]) -> None:
     server = server_class(settings.limiter(), settings.rules, access)
     await server.start()
     # What is loaded now is never freed, so the garbage collector need not scan it.

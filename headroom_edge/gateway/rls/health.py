@@ -1,4 +1,4 @@
-"""grpc.health.v1: the process serves. Not the state of the store: a restart would not mend that."""
+"""Asks a running service whether it serves: `python -m headroom_edge.gateway.rls.health 127.0.0.1:8002`."""
 
 from __future__ import annotations
 
@@ -6,27 +6,10 @@ import sys
 from typing import Final
 
 import grpc
-from google.protobuf.message import DecodeError
 
-from headroom_edge.gateway.rls.answers import FaultError, Status, invalid
-from headroom_edge.gateway.rls.messages_pb2 import HealthCheckRequest, HealthCheckResponse
-from headroom_edge.gateway.rls.service import SERVICE
+from headroom_edge.gateway.rls.service import HEALTH_PATH, SERVING
 
-HEALTH: Final = "grpc.health.v1.Health"
-HEALTH_PATH: Final = f"/{HEALTH}/Check"
-SERVING: Final = HealthCheckResponse(status=HealthCheckResponse.SERVING).SerializeToString()
 PATIENCE_S: Final = 3.0
-
-
-def health_of(message: bytes) -> bytes:
-    """The answer to Check. Raises FaultError."""
-    try:
-        service = HealthCheckRequest.FromString(message).service
-    except DecodeError:
-        raise invalid("The message is not a HealthCheckRequest.") from None
-    if service not in ("", SERVICE):
-        raise FaultError(Status.NOT_FOUND, f"There is no such service here; ask for {SERVICE}.")
-    return SERVING
 
 
 def trouble(address: str, patience_s: float = PATIENCE_S) -> str | None:

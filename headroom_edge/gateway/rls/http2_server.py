@@ -13,8 +13,7 @@ from headroom_edge.gateway.http2.connection import Answer, Call, GrpcRefusal, Ht
 from headroom_edge.gateway.http2.connections import Http2Connections
 from headroom_edge.gateway.rls.access import Access
 from headroom_edge.gateway.rls.answers import FaultError, Reply
-from headroom_edge.gateway.rls.health import HEALTH_PATH, health_of
-from headroom_edge.gateway.rls.service import METHOD, SERVICE, TRAVEL_MS, RateLimitService
+from headroom_edge.gateway.rls.service import HEALTH_PATH, METHOD, SERVICE, TRAVEL_MS, RateLimitService, health_of
 from headroom_edge.request_guard import Guard, GuardRules
 from headroom_edge.settings import READY_MS
 
@@ -29,7 +28,7 @@ UNIMPLEMENTED: Final = 12
 _UNITS_MS: Final = {"H": 3_600_000.0, "M": 60_000.0, "S": 1_000.0, "m": 1.0, "u": 0.001, "n": 0.000_001}
 
 
-class Http2RateLimitServer:
+class Http2Server:
     def __init__(self, limiter: AsyncLimiter, rules: GuardRules, access: Access) -> None:
         self._limiter = limiter
         self._guard = Guard(rules)
@@ -74,7 +73,7 @@ class Http2RateLimitServer:
             else:
                 answer(reply.message)
 
-        self._limiter.start(lambda core: self._reply(core, call), done, lambda error: answer(_refusal(error)))
+        self._limiter.start(lambda core: self._reply(core, call), done, lambda error: answer(self._refusal(error)))
 
     def _reply(self, core: Core, call: Call) -> Conversation[Reply]:
         service, fields, caller = self._service, call.fields, None
@@ -84,19 +83,19 @@ class Http2RateLimitServer:
         patience_ms = _patience_ms(timeout) if timeout else None
         return (yield from service.answer(core, call.message, caller=caller, patience_ms=patience_ms))
 
-
-def _refusal(error: Exception) -> GrpcRefusal:
-    if isinstance(error, FaultError):
-        return GrpcRefusal(error.status, str(error))
-    logger.error("a call of the rate limit service failed", exc_info=error)
-    return GrpcRefusal(INTERNAL, "The call failed; the log of the service says why.")
+    def _refusal(self, error: Exception) -> GrpcRefusal:
+        if isinstance(error, FaultError):
+            self._service.note(error)
+            return GrpcRefusal(error.status, str(error))
+        logger.error("a call of the rate limit service failed", exc_info=error)
+        return GrpcRefusal(INTERNAL, "The call failed; the log of the service says why.")
 
 
 def _health(call: Call) -> bytes | GrpcRefusal:
     try:
         return health_of(call.message)
     except FaultError as error:
-        return _refusal(error)
+        return GrpcRefusal(error.status, str(error))
 
 
 def _patience_ms(timeout: str) -> float | None:
