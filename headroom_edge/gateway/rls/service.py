@@ -124,6 +124,8 @@ def health_of(message: bytes) -> bytes:
 
 def _decisions(core: Core, asked: Sequence[Question]) -> Conversation[list[Decision]]:
     """In the order of the questions. Peeks go first, so that what they tell is not what the others have charged."""
+    if not any(one.is_peek for one in asked):
+        return (yield from core.decide(CHECK, [one.check for one in asked], True))
     peeked = iter((yield from core.decide(PEEK, [one.check for one in asked if one.is_peek], True)))
     charged = iter((yield from core.decide(CHECK, [one.check for one in asked if not one.is_peek], True)))
     return [next(peeked if one.is_peek else charged) for one in asked]
