@@ -23,6 +23,7 @@ LARGEST_MESSAGE: Final = 262_144
 LARGEST_BLOCK: Final = 16_384  # bytes of HEADERS and its CONTINUATIONs
 CONTINUATIONS: Final = 8  # of one block
 WINDOW: Final = 524_288  # bytes of unfinished messages on one connection
+LARGEST_WRITE: Final = 65_536
 RESETS: Final = 200  # more than were answered
 
 # Of gRPC.
@@ -88,6 +89,7 @@ class Http2Connection(asyncio.Protocol):
         self._window, self._first_window = frames.FIRST_WINDOW, frames.FIRST_WINDOW
         self._blocked: dict[int, Stream] = {}  # streams with an answer that waits for a window
         self._out: list[bytes] = []
+        self._out_bytes = 0
         self._flushing = False
         self._begun_since: float | None = connections.now  # of a preface, a frame or a header block
         self._unread_since: float | None = None
@@ -125,6 +127,8 @@ class Http2Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._transport.resume_reading()
         self._unread_since = None
+        if self._buffer:
+            self._loop.call_soon(self.data_received, b"")
 
     def leave(self) -> None:
         """Answer what is under way, then close."""
@@ -192,7 +196,8 @@ class Http2Connection(asyncio.Protocol):
             if size < len(frames.PREFACE):
                 return 0
             self._has_preface, at = True, len(frames.PREFACE)
-        while size - at >= frames.HEADER_BYTES and not self._is_ended:
+        # What arrived together may ask for more than the client then reads; the rest waits here.
+        while size - at >= frames.HEADER_BYTES and not self._is_ended and self._unread_since is None:
             length = buffer[at] << 16 | buffer[at + 1] << 8 | buffer[at + 2]
             if length > frames.LARGEST_FRAME:
                 raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "a frame is over 16,384 bytes")
@@ -448,13 +453,16 @@ class Http2Connection(asyncio.Protocol):
     def _write(self, data: bytes) -> None:
         """All answers of one turn of the loop are sent in one write."""
         self._out.append(data)
-        if not self._flushing:
+        self._out_bytes += len(data)
+        if self._out_bytes > LARGEST_WRITE:
+            self._flush()  # so that a client that reads nothing is noticed before its next frame
+        elif not self._flushing:
             self._flushing = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flushing = False
-        out, self._out = self._out, []
+        out, self._out, self._out_bytes = self._out, [], 0
         if out and not self._transport.is_closing():
             self._transport.write(b"".join(out))
 
