@@ -22,5 +22,5 @@ COPY dashboards dashboards
 COPY config config
 COPY docs/runbooks docs/runbooks
 USER headroom
-EXPOSE 8000 8001
+EXPOSE 8000 8001 8002
 CMD ["python", "-m", "config.web", "--host", "0.0.0.0", "--port", "8000", "--grace", "10"]

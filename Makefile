@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 3
 INSTALL := command -v $(PYTHON) > /dev/null || { echo "headroom: $(PYTHON) is not installed; install Python 3.11 or newer, or set PYTHON=/path/to/python." >&2; exit 1; }; $(PYTHON) config/install.py
 
-.PHONY: help install up test sweeps test-all faults lint format requirements schema sbom audit bench screenshots wheel clean
+.PHONY: help install up test sweeps test-all faults lint format requirements messages schema sbom audit bench screenshots wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make lint         run ruff, mypy, the import rules and the check for missing migrations"
 	@echo "make format       format and fix the code with ruff"
 	@echo "make requirements write the requirements files from the .in files; UPGRADE=1 also renews what they depend on"
+	@echo "make messages     write the module of Envoy's messages from headroom_edge/gateway/rls/messages.proto"
 	@echo "make schema       write tenants/schema.sql, which an empty database loads instead of running every migration"
 	@echo "make sbom         write dist/headroom.cdx.json, the list of all packages that run (CycloneDX)"
 	@echo "make audit        look for known weaknesses in the packages that run"
@@ -67,6 +68,10 @@ requirements:
 	@$(COMPILE) requirements.in --output-file requirements.txt
 	@$(COMPILE) requirements-dev.in --constraint requirements.txt --output-file requirements-dev.txt
 	@$(COMPILE) requirements-tools.in --output-file requirements-tools.txt
+
+messages:
+	@$(INSTALL) requirements-tools.txt
+	@.venv-tools/bin/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. headroom_edge/gateway/rls/messages.proto
 
 schema: install
 	@$(BIN)/python -m config.schema_writer

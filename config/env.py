@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -75,13 +75,15 @@ def integer(name: str, default: int, low: int, high: int) -> int:
     raise SettingError(f"{name} is {shown(value)}; set it to a whole number from {low} to {high}.")
 
 
-def other_port(name: str, port: int) -> int:
-    """Unless it is set, the port after `port`."""
-    if port == LAST_PORT and not text(name, ""):
-        raise SettingError(f"PORT is {port}, so there is no next port for the gateway; set {name} too.")
-    value = integer(name, port + 1, 1, LAST_PORT)
-    if value == port:
-        raise SettingError(f"{name} and PORT are both {port}; set them to different ports.")
+def other_port(name: str, steps: int, others: Mapping[str, int]) -> int:
+    """Unless it is set, so many ports after PORT. `others`: the ports that are taken, by their names."""
+    value = others["PORT"] + steps
+    if value > LAST_PORT and not text(name, ""):
+        raise SettingError(f"PORT is {others['PORT']}, so {name} would be {value}, which is no port; set {name} too.")
+    value = integer(name, min(value, LAST_PORT), 1, LAST_PORT)
+    for other, port in others.items():
+        if value == port:
+            raise SettingError(f"{name} and {other} are both {port}; set them to different ports.")
     return value
 
 

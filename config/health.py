@@ -62,6 +62,8 @@ def healthz(request: HttpRequest) -> JsonResponse:
     parts = {"database": database, "redis": check_redis()}
     if settings.GATEWAY_URL:
         parts["gateway"] = check_gateway(settings.GATEWAY_URL)
+    if settings.RLS_URL:
+        parts["rls"] = check_rls(settings.RLS_URL)
     parts |= {name: check_heartbeat(name, facts) for name in STALE_AFTER}
     parts |= {
         "watch": check_watch(facts),
@@ -120,6 +122,14 @@ def check_gateway(url: str) -> PartHealth:
     finally:
         connection.close()
     return PartHealth(True, "ok") if status == HTTPStatus.OK else PartHealth(False, f"responds with {status}")
+
+
+def check_rls(url: str) -> PartHealth:
+    # Imported only where it is asked: grpc takes a moment to load, and memory.
+    from headroom_edge.gateway.rls.health import trouble
+
+    reason = trouble(urlsplit(url).netloc, TIMEOUT_SECONDS)
+    return PartHealth(reason is None, reason or "ok")
 
 
 def check_heartbeat(name: str, facts: HealthFacts | None) -> PartHealth:

@@ -25,9 +25,12 @@ HTTPS = env.flag("HEADROOM_HTTPS", default=not (DEBUG or _EMBEDDED))
 # This machine may always ask, for health checks.
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *env.words("ALLOWED_HOSTS", "")]
 PORT = env.integer("PORT", 8000, 1, env.LAST_PORT)
-GATEWAY_PORT = env.other_port("GATEWAY_PORT", PORT)
+GATEWAY_PORT = env.other_port("GATEWAY_PORT", 1, {"PORT": PORT})
+RLS_PORT = env.other_port("RLS_PORT", 2, {"PORT": PORT, "GATEWAY_PORT": GATEWAY_PORT})
 # Where /healthz finds the gateway; empty: there is none to watch.
 GATEWAY_URL = env.url("GATEWAY_URL", "", env.HTTP_SCHEMES, "http://gateway:8001") if env.text("GATEWAY_URL", "") else ""
+# The same for the rate limit service, which Envoy asks over gRPC.
+RLS_URL = env.url("RLS_URL", "", env.HTTP_SCHEMES, "http://rls:8002") if env.text("RLS_URL", "") else ""
 
 HEADROOM_HOME = _PLACES.home
 HEADROOM_OWNER_PASSWORD = _PLACES.owner_password

@@ -43,10 +43,10 @@ BACKLOG: Final = 2048
 COMPLAIN_AFTER_SECONDS: Final = 60.0
 # Pages, jobs and the demo leave the processor to checks and to the publisher.
 NICE: Final = 5
-FIRST: Final = ("gateway", "publisher")
+FIRST: Final = ("gateway", "rls", "publisher")
 HISTORY: Final = "history"
 TRIAL_ENDPOINT: Final = "rider:track"
-# What each program loads before it waits. The gateway works without Django, and starts at once.
+# What each program loads before it waits. The gateway and the RLS work without Django, and start at once.
 MODULES: Final[Mapping[str, Sequence[str]]] = {
     "web": ("config.asgi", "config.urls"),
     "publisher": ("config.loaded", "quotas.management.commands.publisher"),
@@ -90,6 +90,8 @@ def _run(home: Places, port_patience: float) -> None:
     supervisor = Supervisor(Printer())
     try:
         with _listen(settings.PORT, port_patience) as web, _listen(settings.GATEWAY_PORT, port_patience) as gateway:
+            # gRPC cannot inherit a port. It is tried here, so that a busy one is told at once and in one line.
+            _listen(settings.RLS_PORT, port_patience).close()
             started, prepared = Gate(), Gate()
             with ExitStack() as startup:
                 for listener in (web, gateway):
@@ -130,6 +132,8 @@ def _listen(port: int, patience: float) -> socket.socket:
 def _another(port: int) -> str:
     if port == settings.GATEWAY_PORT:
         return "choose another for the gateway with make up GATEWAY_PORT=8011"
+    if port == settings.RLS_PORT:
+        return "choose another for Envoy's rate limit service with make up RLS_PORT=8012"
     return "choose another with make up PORT=8010"
 
 
@@ -188,6 +192,7 @@ def programs(listeners: Mapping[str, int]) -> Mapping[str, list[str]]:
     programs = {
         "web": ["-m", "config.web", "--fd", str(listeners["web"])],
         "gateway": ["-m", "headroom_edge.gateway", "--fd", str(listeners["gateway"])],
+        "rls": ["-m", "headroom_edge.gateway.rls", "--host", HOST, "--port", str(settings.RLS_PORT)],
         "publisher": ["manage.py", "publisher"],
         "worker": [*celery, "worker", "-Q", "celery", "--loglevel", "WARNING", "--concurrency", "2", *quiet],
         # Slices of a calibration may take both processes for minutes, and the drain cannot wait that long.
@@ -224,6 +229,7 @@ def _program(name: str, arguments: list[str], inherits: Sequence[int] = (), nice
         **os.environ,
         "REDIS_URL": settings.REDIS_URL,
         "GATEWAY_URL": _gateway_url(),
+        "RLS_URL": f"http://{HOST}:{settings.RLS_PORT}",
         "PYTHONUNBUFFERED": "1",
     }
     return Program(name, [sys.executable, *arguments], environment, inherits, nice)
@@ -264,7 +270,7 @@ class Announcer:
         yield f"ready at http://{HOST}:{self.port}/ (API: /v1/docs, health: /healthz); press Ctrl-C to stop"
         has_owner = "owner" in needed_steps()
         yield how_to_sign_in(settings.HEADROOM_OWNER_PASSWORD, has_owner=has_owner, shows=shows)
-        yield f"checks over HTTP: {_gateway_url()}/v1/check"
+        yield f"checks over HTTP: {_gateway_url()}/v1/check; Envoy's rate limit service: {HOST}:{settings.RLS_PORT}"
         yield from how_to_try(settings.HEADROOM_TRIAL_KEY, shows=shows)
         if not env.text("REDIS_URL", ""):
             yield f"services that enforce need: export REDIS_URL={shlex.quote(settings.REDIS_URL)}"

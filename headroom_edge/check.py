@@ -14,6 +14,7 @@ from headroom_edge.keys import tenant_prefix
 from headroom_edge.plan.subject import DIMENSION, RESERVED
 
 TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+NOBODY: Final = "-"  # for a request that names no tenant: none can have this name, so the store takes it as unknown
 COST_MAX: Final = 1_000_000_000
 DIMENSIONS_MAX: Final = 31  # the store accepts 32 pairs, and the holder takes one
 ENDPOINT_CHARACTERS: Final = 200
@@ -38,7 +39,7 @@ class Check:
     holder: str = ""  # the caller's id for this request, used by concurrency limits
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tenant, str) or not TENANT.fullmatch(self.tenant):
+        if not isinstance(self.tenant, str) or not (TENANT.fullmatch(self.tenant) or self.tenant == NOBODY):
             raise ValueError(f"tenant {self.tenant!r} must be 1 to 63 lower case letters, digits and hyphens.")
         if not isinstance(self.endpoint, str) or not 0 < len(self.endpoint) <= ENDPOINT_CHARACTERS:
             raise ValueError(f"endpoint must be a name of 1 to {ENDPOINT_CHARACTERS} characters.")

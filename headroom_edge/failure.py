@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from headroom_edge.check import Check
+from headroom_edge.check import NOBODY, Check
 from headroom_edge.decision import Decision, Failure
 from headroom_edge.local import LocalLimiter, local_plan
 from headroom_edge.recent_cache import RecentCache
@@ -85,7 +85,8 @@ class FailureModes:
 
     def decide(self, check: Check, *, reason: str, cause: str) -> Decision:
         key = (check.tenant, check.endpoint)
-        mode = self._modes.get(key) or self.default
+        # Who names no tenant would be refused by the store, so an outage must not let them in.
+        mode = self._modes.get(key) or ("closed" if check.tenant == NOBODY else self.default)
         plan = self._plans.get(key) if mode == "local" else None
         if mode == "local" and plan is None:
             # The plan was not fetched yet, so the default decides, as before the first reply.

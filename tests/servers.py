@@ -17,6 +17,7 @@ for _name in (
     "HEADROOM_DEBUG",
     "HEADROOM_HTTPS",
     "GATEWAY_URL",
+    "RLS_URL",
 ):
     os.environ.pop(_name, None)
 

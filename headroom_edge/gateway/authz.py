@@ -1,4 +1,4 @@
-"""`/v1/authz`, which a proxy asks about each request: nginx auth_request, Traefik ForwardAuth, Caddy forward_auth."""
+"""`/v1/authz`, which a proxy asks about each request: nginx, Traefik, Caddy, and Envoy's ext_authz."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from headroom_edge.problems import Problem, bad_request
 from headroom_edge.request_guard import Request, RequestVerdict
 
 NGINX: Final = "nginx"
+ENVOY: Final = "envoy"
+# Envoy asks with the client's method, and writes the client's path behind `/v1/authz?proxy=envoy&path=` as it is.
+ENVOY_PATH: Final = b"&path="
 # The headers with the method and path of the original request. The proxy's configuration chooses them (?proxy=…). They
 # are never guessed: the proxy also forwards the client's headers, and a client could send any of these.
 ORIGINAL: Final = {
@@ -31,8 +34,10 @@ class AuthzResponse(NamedTuple):
 def original(asked: Request, query: bytes, reading: PathReading = USUAL) -> Request | Problem:
     """The request that the proxy asks about, of the same client."""
     proxy = proxy_of(query)
+    if proxy == ENVOY:
+        return _asked_by_envoy(asked, query, reading)
     if proxy not in ORIGINAL:
-        return bad_request("unknown-proxy", f"proxy must be one of {', '.join(ORIGINAL)}.", "proxy")
+        return bad_request("unknown-proxy", f"proxy must be one of {', '.join((*ORIGINAL, ENVOY))}.", "proxy")
     method_field, path_field = ORIGINAL[proxy]
     method, path = asked.header(method_field), asked.header(path_field)
     if not method or not path:
@@ -42,8 +47,17 @@ def original(asked: Request, query: bytes, reading: PathReading = USUAL) -> Requ
     return Request(method, target_path(path, reading), asked.peer, asked.header, raw=asked.raw)
 
 
+def _asked_by_envoy(asked: Request, query: bytes, reading: PathReading) -> Request | Problem:
+    path = query.partition(ENVOY_PATH)[2]
+    if not path:
+        detail = "path is missing; set path_prefix to /v1/authz?proxy=envoy&path= (docs/envoy.md)."
+        return bad_request("original-request-missing", detail, "path")
+    return Request(asked.method, target_path(path.decode("latin-1"), reading), asked.peer, asked.header, raw=asked.raw)
+
+
 def proxy_of(query: bytes) -> str:
-    return parse_qs(query.decode("latin-1")).get("proxy", [NGINX])[-1] if query else NGINX
+    """The first, because a client's own query may follow."""
+    return parse_qs(query.decode("latin-1")).get("proxy", [NGINX])[0] if query else NGINX
 
 
 def response_of(query: bytes, verdict: RequestVerdict) -> AuthzResponse:

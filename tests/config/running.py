@@ -30,7 +30,8 @@ class Up:
         self.port = int(variables.pop("PORT", 0)) or free_port()
         self.log = home / "up.log"
         self.gateway_port = int(variables.pop("GATEWAY_PORT", 0)) or free_port()
-        ports = {"PORT": str(self.port), "GATEWAY_PORT": str(self.gateway_port)}
+        self.rls_port = int(variables.pop("RLS_PORT", 0)) or free_port()
+        ports = {"PORT": str(self.port), "GATEWAY_PORT": str(self.gateway_port), "RLS_PORT": str(self.rls_port)}
         environment = {**os.environ, "HEADROOM_HOME": str(home), **ports, **variables}
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(

@@ -18,6 +18,7 @@ from headroom_edge.gateway.server import Gateway
 from quotas.models import Change
 from quotas.models.change import ChangeState
 from quotas.models.jobs import Delivery, Heartbeat, record_heartbeat
+from tests.headroom_edge.gateway.rls.asking import serving
 from tests.headroom_edge.world import served
 from tests.valkeys import SpareValkey
 
@@ -133,6 +134,20 @@ def test_the_gateway_is_a_part_where_there_is_one(client: Client, settings: Any)
     status, body = ask(client)
     assert status == 503
     assert "refused" in body["gateway"]
+
+
+@pytest.mark.usefixtures("all_alive")
+def test_the_rate_limit_service_is_a_part_where_there_is_one(
+    client: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "TIMEOUT_SECONDS", 60)
+    with serving(AsyncLimiter.from_url(settings.REDIS_URL)) as rls:
+        settings.RLS_URL = f"http://127.0.0.1:{rls.port}"
+        status, body = ask(client)
+        assert (status, body["rls"]) == (200, "ok")
+    status, body = ask(client)
+    assert status == 503
+    assert "refused" in body["rls"]
 
 
 @pytest.mark.usefixtures("all_alive")

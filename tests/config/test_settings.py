@@ -24,7 +24,15 @@ PRODUCTION = {
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in list(os.environ):
-        if name.startswith("HEADROOM_") or name in {"PORT", "GATEWAY_PORT", "GATEWAY_URL", "BROKER_URL", *PRODUCTION}:
+        if name.startswith("HEADROOM_") or name in {
+            "PORT",
+            "GATEWAY_PORT",
+            "GATEWAY_URL",
+            "RLS_PORT",
+            "RLS_URL",
+            "BROKER_URL",
+            *PRODUCTION,
+        }:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HEADROOM_HOME", str(tmp_path))
 
@@ -113,6 +121,8 @@ def test_an_empty_variable_means_unset(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_gateway_listens_on_the_next_port(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load(monkeypatch, PORT="9000")["GATEWAY_PORT"] == 9001
     assert load(monkeypatch, GATEWAY_PORT="7000")["GATEWAY_PORT"] == 7000
+    assert load(monkeypatch, PORT="9000")["RLS_PORT"] == 9002
+    assert load(monkeypatch, RLS_PORT="7001")["RLS_PORT"] == 7001
 
 
 @pytest.mark.parametrize(
@@ -125,6 +135,8 @@ def test_the_gateway_listens_on_the_next_port(monkeypatch: pytest.MonkeyPatch) -
         ("PORT", "65535", "set GATEWAY_PORT too"),
         ("GATEWAY_PORT", "0", "whole number from 1 to 65535"),
         ("GATEWAY_PORT", "8000", "different ports"),
+        ("PORT", "65534", "set RLS_PORT too"),
+        ("RLS_PORT", "8001", "RLS_PORT and GATEWAY_PORT are both 8001"),
         ("GATEWAY_URL", "gateway:8001", "something like http://gateway:8001"),
         ("HEADROOM_SHARDS", "0", "whole number from 1 to 16384"),
         ("HEADROOM_SHARDS", "-64", "whole number from 1 to 16384"),

@@ -13,7 +13,11 @@ import pytest
 
 from config.up import how_to_sign_in, how_to_try
 from tests.config.running import PATIENCE_SECONDS, Up
+from tests.headroom_edge.gateway.rls.asking import OVER_LIMIT, RlsClient
 from tests.headroom_edge.world import Client
+
+PROGRAMS = {"gateway": "headroom_edge.gateway", "rls": "headroom_edge.gateway.rls"}
+NOBODYS = {"endpoint": "rider:track"}  # names no tenant, and is refused by whoever has a configuration
 
 
 @pytest.fixture
@@ -56,16 +60,22 @@ def test_it_comes_up_survives_blows_and_leaves_nothing_behind(start: Callable[..
     assert f"checks over HTTP: http://127.0.0.1:{up.gateway_port}/v1/check" in up.said()
     assert (body["gateway"], checks.post("/v1/check", {}).status) == ("ok", 401)
     assert json.loads(subprocess.check_output(["sh", "-c", command_to_try(up)]))["allowed"] is True
+    envoy = RlsClient(up.rls_port)
+    assert f"Envoy's rate limit service: 127.0.0.1:{up.rls_port}" in up.said()
+    assert (body["rls"], envoy.ask(NOBODYS).overall_code) == ("ok", OVER_LIMIT)
     # Stopped first: a killed one may be back before /healthz looks.
-    one_of(up, "headroom_edge.gateway").suspend()
-    up.wait_for(lambda: up.health()[1].get("reason", "").startswith("gateway: "))
+    for name in ("gateway", "rls"):
+        one_of(up, PROGRAMS[name]).suspend()
+        up.wait_for(lambda: f"{name}: " in up.health()[1].get("reason", ""))  # noqa: B023 - it is called at once
 
-    for name in ("headroom_edge.gateway", "config.web", "valkey", "postgres"):
+    for name in (*PROGRAMS.values(), "config.web", "valkey", "postgres"):
         one_of(up, name).kill()
     up.wait_for(lambda: up.health()[0] == 200)
     assert "web ended (signal SIGKILL); restarting it in 0.5 s" in up.said()
     assert "gateway ended (signal SIGKILL); restarting it in 0.5 s" in up.said()
+    assert "rls ended (signal SIGKILL); restarting it in 0.5 s" in up.said()
     assert checks.post("/v1/check", {}).status == 401
+    assert envoy.ask(NOBODYS).overall_code == OVER_LIMIT
 
     assert up.end(signal.SIGINT) == 0
     assert "Traceback" not in up.said(), up.said()
@@ -107,7 +117,9 @@ def command_of(process: psutil.Process) -> list[str]:
 
 
 def one_of(up: Up, word: str) -> psutil.Process:
-    return next(process for process in up.family() if any(word in part for part in command_of(process)))
+    """By a module that it runs, or by its program."""
+    family = [(process, command_of(process)) for process in up.family()]
+    return next(process for process, command in family if word in command or word in "".join(command[:1]))
 
 
 def refusal(home: Path, **variables: str) -> tuple[int, str]:
@@ -127,14 +139,20 @@ def test_a_busy_port_is_one_line(home: Path) -> None:
     )
 
 
-def test_a_busy_port_of_the_gateway_is_one_line(home: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("GATEWAY_PORT", "for the gateway with make up GATEWAY_PORT=8011"),
+        ("RLS_PORT", "for Envoy's rate limit service with make up RLS_PORT=8012"),
+    ],
+)
+def test_a_busy_port_beside_it_is_one_line(home: Path, name: str, advice: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        code, said = refusal(home, GATEWAY_PORT=str(port))
+        code, said = refusal(home, **{name: str(port)})
     assert code == 1
     assert said == (
-        f"headroom: Port {port} cannot be used (address already in use); "
-        "free it, or choose another for the gateway with make up GATEWAY_PORT=8011.\n"
+        f"headroom: Port {port} cannot be used (address already in use); free it, or choose another {advice}.\n"
     )
 
 

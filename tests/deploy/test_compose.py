@@ -71,6 +71,18 @@ def test_the_gateway_has_the_counters_and_no_database() -> None:
     assert SERVICES["web"]["environment"]["GATEWAY_URL"] == f"http://gateway:{port}"
 
 
+def test_the_rate_limit_service_has_the_counters_and_asks_for_tokens() -> None:
+    rls = SERVICES["rls"]
+    assert rls["environment"] == SERVICES["gateway"]["environment"]
+    # Every container of the network can reach it.
+    assert "--tokens" in rls["command"]
+    port = rls["command"][-1]
+    assert rls["ports"][0].startswith("127.0.0.1:")
+    assert rls["ports"][0].endswith(f":{port}")
+    assert rls["healthcheck"]["test"][-1] == f"127.0.0.1:{port}"
+    assert SERVICES["web"]["environment"]["RLS_URL"] == f"http://rls:{port}"
+
+
 def test_every_queue_has_a_worker_of_its_own() -> None:
     """Slices take long and must not keep the drain waiting."""
     queues = {queue.name for queue in app.conf.task_queues}
@@ -95,7 +107,7 @@ def test_every_part_has_a_health_check(name: str) -> None:
 
 def test_nothing_of_ours_runs_as_root_or_can_write_its_image() -> None:
     assert re.search(r"^USER headroom$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    for name in (*OURS, "gateway"):
+    for name in (*OURS, "gateway", "rls"):
         assert SERVICES[name]["read_only"] is True
         assert SERVICES[name]["cap_drop"] == ["ALL"]
 

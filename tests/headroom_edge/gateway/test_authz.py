@@ -51,6 +51,15 @@ def test_other_proxies_are_answered_with_the_truth(gateway: Client, proxy: str) 
     assert answers[-1].headers["content-type"] == "application/problem+json"
 
 
+def test_envoy_asks_with_the_clients_method_and_path(gateway: Client) -> None:
+    path = "/v1/rides?proxy=nginx&path=/elsewhere"
+    answers = [gateway.get(f"/v1/authz?proxy=envoy&path={path}", x_api_key=ACME) for _ in range(6)]
+    assert [answer.status for answer in answers] == [200] * 5 + [429]
+    assert answers[-1].json()["code"] == "quota-exceeded"
+    missing = gateway.get("/v1/authz?proxy=envoy", x_api_key=ACME, x_original_method="GET", x_original_uri="/")
+    assert (missing.status, missing.json()["code"]) == (400, "original-request-missing")
+
+
 @pytest.mark.parametrize(
     ("key", "status", "told"),
     [

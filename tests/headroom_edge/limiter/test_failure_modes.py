@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from headroom_edge import Decision, StoreError, keys
+from headroom_edge.check import NOBODY
 from headroom_edge.store.breaker import BreakerSettings
 from tests.faults.proxy import Proxy
 from tests.headroom_edge.limiter.both import Either, MakeLimiter, until
@@ -33,6 +34,16 @@ def publish_mode(store: redis.Redis, on_failure: Any, revision: int = 1) -> None
 
 def check(limiter: Either, tenant: str = TENANT) -> Decision:
     return limiter.check(tenant=tenant, endpoint=ENDPOINT)
+
+
+def test_who_names_no_tenant_is_unknown_and_not_let_in_by_an_outage(
+    valkey: redis.Redis, make_limiter: MakeLimiter, proxy: Proxy
+) -> None:
+    publish_mode(valkey, "open")
+    limiter = make_limiter(proxy.url, fail="open", breaker=NEVER_OPENS)
+    assert check(limiter, NOBODY).reason == "unknown_tenant"
+    proxy.refuse()
+    assert (check(limiter, NOBODY).allowed, check(limiter).allowed) == (False, True)
 
 
 def test_before_the_first_reply_the_default_holds(
