@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -25,29 +21,12 @@ from headroom_edge.plan.paths import PathReading
 from tests.headroom_edge.apps import SERVED_BY, fastapi_app, flask_app
 from tests.headroom_edge.conftest import AMPLE_MS, LOOPBACK
 from tests.headroom_edge.limiter.world import limit
+from tests.headroom_edge.nginx_server import NGINX, running, write_configuration
 from tests.headroom_edge.spellings import DOTTED, charged, endpoints, named, spellings
 from tests.headroom_edge.world import ACME, STRANGER, Client, publish_world, served, served_wsgi
 from tests.valkeys import free_port
 
-NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed: apt-get install nginx")
-
-MAIN = """
-daemon off;
-worker_processes 1;
-error_log stderr error;
-pid {folder}/nginx.pid;
-events {{ worker_connections 256; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    include {folder}/headroom.conf;
-}}
-"""
 
 
 @pytest.fixture
@@ -74,26 +53,9 @@ def in_front(
     if fails_open:
         changed, count = re.subn(r"add_header Retry-After 1 always;\s.*\s.*\n", "proxy_pass http://app;\n", changed)
         assert count == 1
-    (folder / "headroom.conf").write_text(changed.replace("listen 8080", f"listen 127.0.0.1:{port}"))
-    (folder / "nginx.conf").write_text(MAIN.format(folder=folder))
-    process = subprocess.Popen([str(NGINX), "-p", str(folder), "-c", str(folder / "nginx.conf")])
-    try:
-        wait_for(port, process)
+    write_configuration(folder, changed.replace("listen 8080", f"listen 127.0.0.1:{port}"))
+    with running(folder, port):
         yield Client(port)
-    finally:
-        process.terminate()
-        process.wait(120)
-
-
-def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    while True:
-        assert process.poll() is None, "nginx did not start"
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.01)
-        else:
-            return
 
 
 def test_it_lets_through_what_the_limit_allows_and_answers_429_after(nginx: Client) -> None:
