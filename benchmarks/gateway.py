@@ -1,4 +1,4 @@
-"""Enforcement over HTTP: the gateway compared with a bare application on the same server, and what a middleware adds.
+"""Enforcement over HTTP: the gateway compared with a bare application on uvicorn, and what a middleware adds.
 
 Servers run on one core; Valkey and the client share another. Contestants take turns, so that a busy moment affects all
 of them; results are medians over rounds of the ratio within a round. Requests/s are per second of the server's
@@ -23,8 +23,8 @@ import psutil
 import redis.asyncio
 import uvloop
 
+from benchmarks.contestants.servers import CLIENT_CORE, SERVER_CORE, on_core
 from benchmarks.report import BenchmarkRow
-from benchmarks.web.apps import SERVER_CORE
 from benchmarks.web.client import CONNECTIONS, LoadResult, as_fast_as_it_goes, at_a_rate, request
 from config.data_folders import ROOT
 from headroom_edge import keys
@@ -37,11 +37,18 @@ REQUESTS = 6_400  # per contestant and round
 CALM_SECONDS = 2.0
 ALONE = 400  # sequential requests per round
 PLENTY = 1_000_000_000
-CLIENT_CORE = 1
 START_SECONDS = 30.0
 
 HELLO = request("GET", "/")
 GUARDED = request("GET", "/v1/rides/7", x_api_key=ACME)
+AUTHZ = request(
+    "GET",
+    "/v1/authz?proxy=nginx",
+    x_api_key=ACME,
+    x_original_uri="/v1/rides/7",
+    x_original_method="GET",
+    x_forwarded_for="203.0.113.9",
+)
 CHECK = request(
     "POST",
     "/v1/check",
@@ -87,10 +94,14 @@ def store(cores: set[int]) -> Iterator[str]:
 
 @contextmanager
 def server(name: str, url: str) -> Iterator[Server]:
+    """The gateway as it is run, or one of benchmarks/web/apps.py."""
     port = free_port()
     environment = {**os.environ, "REDIS_URL": url, "HEADROOM_BUDGET_MS": "10000", "HEADROOM_FAIL": "closed"}
-    command = [sys.executable, "-m", "benchmarks.web.apps", name, str(port)]
-    process = subprocess.Popen(command, env=environment, cwd=ROOT)
+    environment["HEADROOM_TRUSTED_PROXIES"] = "127.0.0.1"
+    gateway, app = ["headroom_edge.gateway", "--port", str(port)], ["benchmarks.web.apps", name, str(port)]
+    with on_core(SERVER_CORE):
+        command = [sys.executable, "-m", *(gateway if name == "gateway" else app)]
+        process = subprocess.Popen(command, env=environment, cwd=ROOT)
     try:
         wait_for(port, process)
         yield Server(port, psutil.Process(process.pid))
@@ -119,17 +130,20 @@ def on_loop(work: Awaitable[LoadResult]) -> LoadResult:
 
 
 def measure_throughput(bare: Server, gateway: Server) -> tuple[list[BenchmarkRow], float]:
-    ratios, ours, clocked = [], [], []
+    checks, authz, ours, clocked = [], [], [], []
     for _ in range(ROUNDS + 1):
         other, _ = served_per_s(bare, CHECK)
         own, measured = served_per_s(gateway, CHECK)
-        ratios.append(own / other)
+        asked, _ = served_per_s(gateway, AUTHZ)
+        checks.append(own / other)
+        authz.append(asked / other)
         ours.append(own)
         clocked.append(measured.rate)
     # The first round opens connections and fills caches, so it does not count.
-    name = f"POST /v1/check requests/s over {CONNECTIONS} connections, against a bare application on the same server"
+    against = f"requests/s over {CONNECTIONS} connections, against a bare application on uvicorn"
     rows = [
-        BenchmarkRow(name, median(ratios[1:]), "×", must=0.4, aim=0.5, more_is_better=True),
+        BenchmarkRow(f"POST /v1/check {against}", median(checks[1:]), "×", must=0.7, aim=1.0, more_is_better=True),
+        BenchmarkRow(f"/v1/authz {against}", median(authz[1:]), "×", must=0.5, aim=0.8, more_is_better=True),
         BenchmarkRow(f"POST /v1/check on one core with {CONNECTIONS} connections", median(ours[1:]), "/s"),
     ]
     return rows, median(clocked[1:])
@@ -147,8 +161,10 @@ def measure_calm(bare: Server, gateway: Server, peak: float) -> list[BenchmarkRo
     for _ in range(ROUNDS):
         ours.append(spread(gateway, peak / 2))
         other.append(spread(bare, peak / 2))
+    # A machine whose bare application has a longer tail than this says nothing about the check.
+    must = round(max(3.0, median(other)), 1)
     return [
-        BenchmarkRow("POST /v1/check at half of its peak: p99 against p50", median(ours), "×", must=3, aim=2),
+        BenchmarkRow("POST /v1/check at half of its peak: p99 against p50", median(ours), "×", must=must, aim=2),
         BenchmarkRow("the bare application at that rate: p99 against p50", median(other), "×"),
     ]
 

@@ -20,9 +20,9 @@ from statistics import median
 
 import psutil
 
+from benchmarks.contestants.servers import SERVER_CORE
 from benchmarks.gateway import ROUNDS, START_SECONDS, on_loop, store, wait_for
 from benchmarks.report import BenchmarkRow
-from benchmarks.web.apps import SERVER_CORE
 from benchmarks.web.client import CONNECTIONS, as_fast_as_it_goes, request
 from config.data_folders import ROOT
 from tests.headroom_edge.nginx_lua.world import HAS_LUA, LOAD
@@ -43,6 +43,9 @@ init_by_lua_block {{
 map "" $headroom_caller {{ default ""; }}
 map "" $headroom_key {{ default ""; }}
 limit_req_zone $http_x_api_key zone=one:10m rate=1000000r/s;
+limit_req_zone $http_x_api_key zone=two:10m rate=1000000r/s;
+limit_req_zone $http_x_api_key zone=three:10m rate=1000000r/s;
+limit_req_zone $http_x_api_key zone=four:10m rate=1000000r/s;
 keepalive_requests 1000000;
 upstream headroom {{ server 127.0.0.1:{gateway}; keepalive 64; }}
 server {{
@@ -51,13 +54,39 @@ server {{
     proxy_set_header X-Headroom-Tenant $headroom_caller;
     proxy_set_header X-Headroom-Key $headroom_key;
     location = /limit_req {{ limit_req zone=one burst=100000 nodelay; alias {file}; }}
+    location = /limit_req/4 {{
+        limit_req zone=one burst=100000 nodelay;
+        limit_req zone=two burst=100000 nodelay;
+        limit_req zone=three burst=100000 nodelay;
+        limit_req zone=four burst=100000 nodelay;
+        alias {file};
+    }}
+    # rides:get and rides:list: in benchmarks/peers.py they have one limit and four.
     location = /lua {{
         set $headroom_endpoint rides:get;
         access_by_lua_block {{ require("headroom").guard() }}
         log_by_lua_block {{ require("headroom").release() }}
         alias {file};
     }}
+    location = /lua/4 {{
+        set $headroom_endpoint rides:list;
+        access_by_lua_block {{ require("headroom").guard() }}
+        log_by_lua_block {{ require("headroom").release() }}
+        alias {file};
+    }}
     location = /auth_request {{
+        set $ridden /v1/rides/7;
+        auth_request /_headroom;
+        auth_request_set $headroom_policy $upstream_http_ratelimit_policy;
+        auth_request_set $headroom_left $upstream_http_ratelimit;
+        auth_request_set $headroom_degraded $upstream_http_headroom_degraded;
+        add_header RateLimit-Policy $headroom_policy always;
+        add_header RateLimit $headroom_left always;
+        add_header Headroom-Degraded $headroom_degraded always;
+        alias {file};
+    }}
+    location = /auth_request/4 {{
+        set $ridden /v1/rides;
         auth_request /_headroom;
         auth_request_set $headroom_policy $upstream_http_ratelimit_policy;
         auth_request_set $headroom_left $upstream_http_ratelimit;
@@ -76,7 +105,7 @@ server {{
         proxy_set_header Content-Length "";
         proxy_pass_request_headers off;
         proxy_set_header X-API-Key $http_x_api_key;
-        proxy_set_header X-Original-URI /v1/rides/7;
+        proxy_set_header X-Original-URI $ridden;
         proxy_set_header X-Original-Method $request_method;
         proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
     }}

@@ -12,9 +12,6 @@ import uvicorn
 
 from headroom_edge.asgi import App, QuotaMiddleware, Receive, Scope, Send
 from headroom_edge.gateway.environment import GatewaySettings
-from headroom_edge.gateway.server import Gateway
-
-SERVER_CORE = 0
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
@@ -23,21 +20,15 @@ async def hello(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"Hello, world!"})
 
 
-def gateway() -> App:
-    settings = GatewaySettings.read(os.environ)
-    return Gateway(settings.limiter(), settings.rules)
-
-
 def guarded_hello() -> App:
     settings = GatewaySettings.read(os.environ)
     return QuotaMiddleware(hello, limiter=settings.limiter(), rules=settings.rules)
 
 
-APPS: dict[str, Callable[[], Any]] = {"hello": lambda: hello, "gateway": gateway, "guarded": guarded_hello}
+APPS: dict[str, Callable[[], Any]] = {"hello": lambda: hello, "guarded": guarded_hello}
 
 
 def main(name: str, port: str) -> None:
-    os.sched_setaffinity(0, {SERVER_CORE})
     app = APPS[name]()
     # `python -m headroom_edge.gateway` does the same; here for all applications.
     gc.freeze()

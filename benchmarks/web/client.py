@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 CONNECTIONS = 64
 OK = b"HTTP/1.1 200"
 LENGTH = b"content-length: "
-DEGRADED = b"headroom-degraded: "  # an answer without the store, which must not be taken for speed
+# An answer without the store, which must not be taken for speed: the header, and the field of /v1/check.
+DEGRADED = (b"headroom-degraded: ", b'"degraded":"')
 
 
 @dataclass(slots=True)
@@ -50,7 +51,7 @@ class Connection(asyncio.Protocol):
         self._pending = b""
         if self._answer is None or self._answer.done():
             return
-        if data.startswith(OK) and DEGRADED not in data.lower():
+        if data.startswith(OK) and not _is_degraded(data.lower()):
             self._answer.set_result(None)
         else:
             self._answer.set_exception(RuntimeError(f"the server answered {data[:200]!r}"))
@@ -61,6 +62,10 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         self._transport.close()
+
+
+def _is_degraded(data: bytes) -> bool:
+    return any(mark in data for mark in DEGRADED)
 
 
 def _is_whole(data: bytes) -> bool:

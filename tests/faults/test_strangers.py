@@ -17,7 +17,7 @@ import redis
 
 from config.data_folders import ROOT
 from tests.faults.raw_client import RawClient, head, status_of
-from tests.headroom_edge.gateway.test_nginx import wait_for
+from tests.processes import wait_for
 from tests.headroom_edge.world import HOURLY, Client, publish_world
 from tests.processes import environment
 from tests.valkeys import free_port

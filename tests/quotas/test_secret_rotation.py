@@ -36,7 +36,7 @@ from tenants.keyring import WRONG_KEY, KeyringError
 from tenants.models import KeyVersion
 from tenants.secrets import sealer
 from tests.access.people import machine, signed_in, token
-from tests.headroom_edge.gateway.test_nginx import wait_for
+from tests.processes import wait_for
 from tests.headroom_edge.gateway.test_serving import alone
 from tests.headroom_edge.world import Client
 from tests.processes import environment

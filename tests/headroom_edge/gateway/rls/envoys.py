@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from config.data_folders import ROOT
-from tests.headroom_edge.gateway.test_nginx import wait_for
+from tests.processes import wait_for
 from tests.headroom_edge.world import Client
 from tests.valkeys import free_port
 
