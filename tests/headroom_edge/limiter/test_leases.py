@@ -75,6 +75,8 @@ def test_the_sums_are_those_of_a_limiter_without_leases(
         valkey.flushall()
         publish(valkey, configuration(limit("all", algorithm, **parameters)))
         limiter = make_limiter(valkey_url, leases=leases)
+        if leases:
+            Clock(limiter)
         decisions = ask(limiter, 400)
         assert bool(leased(decisions)) == leases
         assert limiter.degraded == 0
