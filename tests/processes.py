@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
-import subprocess
-import socket
 import os
+import socket
+import subprocess
+import time
 from urllib.parse import quote
 
 from django.conf import settings

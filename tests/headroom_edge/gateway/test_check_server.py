@@ -24,8 +24,8 @@ from headroom_edge.recent_cache import RecentCache
 from tests.faults.proxy import Proxy
 from tests.faults.raw_client import RawClient, head, status_of
 from tests.headroom_edge.conftest import AMPLE_MS
-from tests.headroom_edge.gateway.test_nginx import wait_for
 from tests.headroom_edge.world import ACME, PATIENCE_SECONDS, STRANGER, ZENITH, Client, revoke, served
+from tests.processes import wait_for
 from tests.valkeys import SpareValkey, free_port
 
 LIST = b'{"endpoint": "rides:list"}'

@@ -241,7 +241,7 @@ def in_chunks(body: bytes, size: int) -> bytes:
 
 
 @st.composite
-def requests(draw: Callable[[st.SearchStrategy], object]) -> bytes:  # type: ignore[type-arg]
+def requests(draw: Callable[[st.SearchStrategy], object]) -> bytes:
     body, token, more = draw(bodies), draw(tokens), draw(fields)
     assert isinstance(body, bytes)
     assert isinstance(more, list)

@@ -23,8 +23,8 @@ from headroom_edge.gateway.rls.health import trouble
 from headroom_edge.gateway.rls.service import HEALTH, SERVING
 from tests.headroom_edge.conftest import AMPLE_MS
 from tests.headroom_edge.gateway.rls.asking import LIST, OK, PATIENCE_SECONDS, RlsClient
-from tests.processes import wait_for
 from tests.headroom_edge.world import MACHINE
+from tests.processes import wait_for
 from tests.valkeys import free_port
 
 CERTIFICATES = Path(__file__).parents[2] / "store" / "certificates"
