@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
+
+from headroom_edge.recent_cache import RecentCache
 
 UNIX: Final = "unix"  # a peer over a Unix socket has no address
 HOPS_AT_MOST: Final = 32
 ADDRESSES_KEPT: Final = 4_096
+LONGEST_KEPT: Final = 64  # characters of X-Forwarded-For
 
 IpAddress = IPv4Address | IPv6Address
 IpNetwork = IPv4Network | IPv6Network
@@ -20,6 +23,10 @@ IpNetwork = IPv4Network | IPv6Network
 class TrustedProxies:
     networks: tuple[IpNetwork, ...] = ()
     unix: bool = False
+    # Found before, by the peer and what it forwards: addresses repeat, and reading them is dear.
+    _clients: RecentCache[tuple[str, str], str | None] = field(
+        default_factory=partial(RecentCache, ADDRESSES_KEPT), init=False, repr=False, compare=False
+    )
 
     @classmethod
     def parse(cls, texts: Iterable[str]) -> TrustedProxies:
@@ -35,9 +42,18 @@ class TrustedProxies:
 
     def client(self, peer: str, forwarded: str) -> str | None:
         """The rightmost hop that is not a trusted proxy. `forwarded` is X-Forwarded-For, repeated fields joined."""
-        if not forwarded or not self.trusts(peer):
-            return _plain(peer)
+        if len(forwarded) > LONGEST_KEPT:
+            return self._client(peer, forwarded)
+        found = self._clients.get((peer, forwarded))
+        if found is None:
+            found = self._client(peer, forwarded)
+            self._clients.put((peer, forwarded), found)
+        return found
+
+    def _client(self, peer: str, forwarded: str) -> str | None:
         nearest = address_of(peer)
+        if not forwarded or not self.trusts(peer):
+            return _text(nearest)
         hops = forwarded.rsplit(",", HOPS_AT_MOST)[-HOPS_AT_MOST:]
         for hop in reversed(hops):
             address = address_of(hop)
@@ -52,11 +68,6 @@ class TrustedProxies:
 
 def _text(address: IpAddress | None) -> str | None:
     return None if address is None else str(address)
-
-
-@lru_cache(maxsize=ADDRESSES_KEPT)
-def _plain(peer: str) -> str | None:
-    return _text(address_of(peer))
 
 
 @lru_cache(maxsize=ADDRESSES_KEPT)

@@ -127,6 +127,8 @@ TABLE = {
     "authz": authz(f"X-API-Key: {ACME}", *NGINX),
     "authz until denied": authz(f"X-API-Key: {ZENITH}", *NGINX) * 4,
     "authz for traefik until denied": authz(f"X-API-Key: {BANKRUPT}", *TRAEFIK, query="?proxy=traefik") * 2,
+    "authz for envoy": authz(f"X-API-Key: {ACME}", query="?proxy=envoy&path=/v1/rides/7?x=%23y", method="PUT"),
+    "authz for envoy without a path": authz(f"X-API-Key: {ACME}", query="?proxy=envoy"),
     "authz without key": authz(*NGINX),
     "authz of a stranger": authz(f"X-API-Key: {STRANGER}", *NGINX, method="HEAD"),
     "authz without the original": authz(f"X-API-Key: {ACME}"),
