@@ -81,9 +81,9 @@ local function pass(shard, header, number, endpoint, plan, records, values, cost
       end
     end
     if numbers == 2 then
-      fresh[i] = head .. pack(group.format, kept[1], kept[2])
+      fresh[i] = pack(group.whole, head, kept[1], kept[2])
     else
-      fresh[i] = head .. pack(group.format, unpack_(kept, 1, numbers))
+      fresh[i] = pack(group.whole, head, unpack_(kept, 1, numbers))
     end
   end
   for i = 1, #groups do call('SET', records[i], fresh[i], 'PX', groups[i].ttl) end

@@ -125,14 +125,9 @@ local function first_head(header, group, record_key)
 end
 
 local function write(header, group, i, record_key, state)
-  local body
-  if group.numbers == 2 then
-    body = pack(group.format, state[1], state[2])
-  else
-    body = pack(group.format, unpack_(state, 1, group.numbers))
-  end
-  heads[i] = heads[i] or first_head(header, group, record_key)
-  call('SET', record_key, heads[i] .. body, 'PX', group.ttl)
+  local head = heads[i] or first_head(header, group, record_key)
+  heads[i] = head
+  call('SET', record_key, pack(group.whole, head, unpack_(state, 1, group.numbers)), 'PX', group.ttl)
   if group.calendar then record.touch(record_key) end
 end
 

@@ -45,6 +45,7 @@ function record.prepare(group)
   group.plain, group.marked = string.char(count) .. header, string.char(count + SAMPLED) .. header
   group.format, group.last, group.start, group.numbers = formats, #header + 1, #header + 2, o - 1
   group.size = group.last + struct.size(formats)
+  group.whole = '<c' .. group.last .. sub(formats, 2) -- header and numbers in one, without a string in between
   group.has = {}
   for _, limit in ipairs(group.l) do
     group.has[limit.number] = true
@@ -174,6 +175,6 @@ end
 function record.write(group, key, state, text)
   record.mend_rings(group, key, state)
   local head = record.is_sampled(text) and group.marked or group.plain
-  call('SET', key, head .. pack(group.format, unpack_(state, 1, group.numbers)), 'PX', group.ttl)
+  call('SET', key, pack(group.whole, head, unpack_(state, 1, group.numbers)), 'PX', group.ttl)
   if group.calendar then record.touch(key) end
 end
