@@ -62,7 +62,7 @@ def test_a_lease_is_forbidden_bounded_and_left_out_again(client: APIClient) -> N
     refused = client.put(path, {"limit": bucket(10, lease="5s"), "reason": "slow"}, headers=ANY)
     assert refused.status_code == 422
     (error,) = refused.json()["errors"]
-    assert error["detail"] == "lease must be never or a duration from 10ms to 1s, not '5s'"
+    assert error["detail"] == "limits[0].lease must be never or a duration from 10ms to 1s, not '5s'."
 
 
 def test_one_limit_is_set_and_removed(client: APIClient) -> None:
