@@ -1,4 +1,4 @@
-"""Rate limit headers. Only this module writes them; docs/headers.md has the rules and a table."""
+"""Rate limit headers. Only this module and its twin for nginx write them; docs/headers.md has the rules and a table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 -- Blocks of requests that may pass without asking the store. All workers spend them, from `lua_shared_dict headroom`:
 --   <key>  id of the block to spend; 0: a worker is asking for one; -1: there is none for a moment
 --   n<id>  requests left; far below zero once it is sealed
+--   late   settlements to send, a list
 --   r<id>  there while a worker asks for the block after it
 --   m<id>  everything else about the block, as a list in RESP
 -- Everything is written with safe_…, so that no block is pushed out by another one; entries end by themselves if the
@@ -118,6 +119,12 @@ function blocks.install(key, check, starts_s, granted, unit, answer)
   cache:put(id, block)
   return block
 end
+
+-- What is to be sent for settled blocks, shared so that it outlives its worker. False if the memory is full.
+function blocks.queue(text) return shared:rpush("late", text) and true or false end
+
+-- The oldest of it; nil: there is none.
+function blocks.dequeue() return (shared:lpop("late")) end
 
 -- Blocks that a worker left behind when it was killed: all that have ended a while ago.
 function blocks.orphans(most)

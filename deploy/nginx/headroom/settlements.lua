@@ -7,15 +7,14 @@ local clock = require "headroom.clock"
 local denials = require "headroom.denials"
 local store = require "headroom.store"
 
-local concat, format = table.concat, string.format
+local concat, find, format, sub = table.concat, string.find, string.format, string.sub
 
 local SWEEP_S, PATIENCE_S, PAUSE_S, ADOPT_S = 0.1, 1, 1, 10
 local REPEATED_S = 100 -- the store forgets receipts after two minutes
-local OWN_KEPT, LATE_KEPT, ORPHANS = 10000, 1000, 1024
+local OWN_KEPT, AT_ONCE, ORPHANS = 10000, 1000, 1024
 
 local settlements = {}
 local own, own_count = {}, 0 -- blocks that this worker has got, by id
-local late = {} -- { command, until_s }
 local next_s, adopt_s = 0, 0
 local is_sweeping = false
 
@@ -29,7 +28,19 @@ function settlements.numbers(block, spent)
 end
 
 local function send_later(command, until_s)
-  if #late < LATE_KEPT and clock.now() < until_s then late[#late + 1] = { command = command, until_s = until_s } end
+  if clock.now() < until_s then blocks.queue(format("%.0f ", until_s) .. command) end
+end
+
+-- The commands that wait, and until when each is worth sending.
+local function take_late()
+  local commands, ends = {}, {}
+  while #commands < AT_ONCE do
+    local text = blocks.dequeue()
+    if not text then break end
+    local space, place = find(text, " ", 1, true), #commands + 1
+    commands[place], ends[place] = sub(text, space + 1), tonumber(sub(text, 1, space - 1))
+  end
+  return commands, ends
 end
 
 local function command_of(block, spent)
@@ -73,13 +84,11 @@ local function sweep(is_ending)
   if not is_ending and (breaker.state ~= "closed" or now < next_s) then return end
   adopt(now)
   seal_own(is_ending)
-  local taken, commands = late, {}
-  late = {}
-  for i = 1, #taken do commands[i] = taken[i].command end
+  local commands, ends = take_late()
   denials.take_reports(commands)
   if #commands == 0 or store.exchange(concat(commands), #commands, now + PATIENCE_S) then return end
   next_s = clock.now() + PAUSE_S
-  for _, one in ipairs(taken) do send_later(one.command, one.until_s) end
+  for i = 1, #ends do send_later(commands[i], ends[i]) end
 end
 
 -- Called with every request of a worker.
