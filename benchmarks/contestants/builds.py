@@ -43,7 +43,7 @@ def limitador() -> Path:
 def go_program(package: str, version: str) -> Path:
     name = package.rpartition("/")[2]
     folder = _folder(f"{name}-{version}")
-    environment = {**os.environ, "GOBIN": str(folder), "GOFLAGS": ""}
+    environment = {**os.environ, "GOBIN": str(folder)}
     program = folder / name
     if not program.exists() and shutil.which("go"):
         _refuse_weak_go(environment)

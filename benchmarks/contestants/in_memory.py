@@ -16,6 +16,7 @@ from headroom_edge import Limiter
 CALLS = 20_000  # per turn
 KEY = "k_81f"
 LACKS = "sharing a limit between processes; what it does not do on Redis"
+LACKS_LEASED = "edits at once: they arrive up to 100 ms later"
 
 Ask = Callable[[], bool]  # of the busy key: whether it is allowed
 
@@ -28,8 +29,10 @@ def compare(store: Store) -> Comparison:
             [
                 Contestant(f"limits {limits.__version__}, fixed window", turns(hits_of_limits), LACKS),
                 Contestant(f"throttled-py {throttled.__version__}, token bucket", turns(hits_of_throttled), LACKS),
-                Contestant("Headroom, SDK with leases", turns(lambda number: checks(limiter, number))),
-                Contestant("Headroom, `allowance.spend()`", turns(lambda number: spends(limiter, number))),
+                Contestant("Headroom, SDK with leases", turns(lambda number: checks(limiter, number)), LACKS_LEASED),
+                Contestant(
+                    "Headroom, `allowance.spend()`", turns(lambda number: spends(limiter, number)), LACKS_LEASED
+                ),
             ],
         )
         if limiter.degraded:

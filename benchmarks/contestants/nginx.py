@@ -8,6 +8,7 @@ import psutil
 
 from benchmarks import nginx
 from benchmarks.contestants.builds import LeftOutError
+from benchmarks.contestants.in_memory import LACKS_LEASED
 from benchmarks.contestants.servers import CLIENT_CORE, SERVER_CORE, Store, on_core
 from benchmarks.contestants.turns import Comparison, Contestant, Turn, take_turns
 from benchmarks.web.client import CONNECTIONS
@@ -33,7 +34,7 @@ def compare(store: Store) -> Comparison:
             [
                 Contestant("limit_req", turns("/limit_req", port, worker), LACKS),
                 Contestant("Headroom, nginx + Lua", turns("/lua", port, worker)),
-                Contestant("Headroom, nginx + Lua with leases", turns("/lua", leased_port, leased)),
+                Contestant("Headroom, nginx + Lua with leases", turns("/lua", leased_port, leased), LACKS_LEASED),
                 Contestant("Headroom, auth_request + gateway, both", turns("/auth_request", port, worker, gateway)),
             ],
         )
