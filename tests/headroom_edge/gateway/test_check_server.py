@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import redis
@@ -151,7 +152,8 @@ def process(*options: str, redis_url: str) -> Iterator[tuple[int, subprocess.Pop
 
 def is_listed(store: redis.Redis, pid: int) -> bool:
     """Whether the process is among the enforcers. Another test's may be there too."""
-    return any(id_.decode().endswith(f"-{pid}") for id_ in store.zrange(keys.enforcers(), 0, -1))
+    listed: Any = store.zrange(keys.enforcers(), 0, -1)
+    return any(enforcer.endswith(b"-%d" % pid) for enforcer in listed)
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.sweep)])
