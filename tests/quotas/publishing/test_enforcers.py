@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from headroom_edge import keys
 from headroom_edge.version import __version__
-from quotas.publishing.enforcers import Enforcer, enforcers_read, states_of
+from quotas.publishing.enforcers import Enforcer, Leasing, enforcers_read, states_of
 from quotas.publishing.store import connect
 from tests.headroom_edge.limiter.both import Either, MakeLimiter
 from tests.headroom_edge.limiter.conftest import make_limiter, tick_s
+from tests.headroom_edge.limiter.leased import FIRST_ASK, Clock, ask, leased
 from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 from tests.valkeys import SpareValkey
 
@@ -88,6 +90,20 @@ def beat_until_told(server: Server, limiter: Either) -> None:
         if server.read():
             return
     raise AssertionError("no heartbeat arrived")
+
+
+@pytest.mark.parametrize("lease_ms", [None, 20, 0])
+def test_a_process_that_leases_names_its_endpoints_unless_a_limit_forbids_it(
+    server: Server, make_limiter: MakeLimiter, lease_ms: int | None
+) -> None:
+    roomy = replace(limit("hourly", "fixed_window", limit=10_000, window="1h"), lease_ms=lease_ms)
+    publish(server.client, configuration(roomy, revision=2))
+    limiter = make_limiter(server.server.url, leases=True)
+    Clock(limiter)
+    spent = leased(ask(limiter, 2 * FIRST_ASK))
+    beat(limiter)
+    (found,) = server.read()
+    assert (spent > 0, found.leases) == (lease_ms != 0, Leasing(100, () if lease_ms == 0 else (ENDPOINT,), 0))
 
 
 def test_a_process_that_fell_silent_is_stale(server: Server, make_limiter: MakeLimiter) -> None:
