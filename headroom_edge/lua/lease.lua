@@ -151,10 +151,10 @@ local function new_receipt(found, calls, cost, now)
 end
 
 -- Calls, cost and length of the block that is granted beside an allowed request; nil if there is none.
-local function block_for(found, wants, newcomers, switched, now)
+local function block_for(found, wants, overflow, switched, now)
   local plan = found.plan
   local lasts = min(wants.longest_us, plan.lease_us, found.ends and found.ends - now - 1 or huge)
-  if lasts <= 0 or switched or newcomers and newcomers.overflow then return nil end
+  if lasts <= 0 or switched or overflow then return nil end
   local count = decision.all_admit()
   if not count or decision.is_sampled(plan, found.header, found.records) then return nil end
   local calls, cost, us = leases.block(verdicts, count, outs, wants.calls, wants.cost, lasts, now)
@@ -170,17 +170,19 @@ end
 local function decide(found, settlement, wants, cost, rows, args, now)
   local plan, records, header = found.plan, found.records, found.header
   local is_due_now, changed = is_due(found, settlement, now), {}
-  local before = is_due_now and is_good(found, settlement, now) and function(group, i, state, record)
+  local newcomers = H.newcomers.admit(found.shard, header, found.number, plan, records, found.values, found.dimensions, now)
+  local overflow = newcomers and newcomers.overflow
+  -- An overflow record was never leased, so nothing comes back to it.
+  local before = is_due_now and not overflow and is_good(found, settlement, now) and function(group, i, state, record)
     changed[i] = leases.give_back(group, record, state, found.notes[i], settlement, now)
     state.mended = state.mended or changed[i]
   end
-  local newcomers = H.newcomers.admit(found.shard, header, found.number, plan, records, found.values, found.dimensions, now)
   local holder = decision.holder_of(plan, found.dimensions, now)
   local switched = header.bypass and decision.bypassed(header, args[1], args[2], now)
   decision.judge(plan, records, found.values, cost, now, holder, switched, before)
-  local why = decision.reason(newcomers and newcomers.overflow)
+  local why = decision.reason(overflow)
   local reply = decision.answer(plan, header.revision, why, cost, now, holder, rows)
-  local calls, block_cost, lasts, count = block_for(found, wants, newcomers, switched, now)
+  local calls, block_cost, lasts, count = block_for(found, wants, overflow, switched, now)
   local receipt = calls and new_receipt(found, calls, block_cost, now)
   local charge = calls and function()
     leases.charge(verdicts, count, outs, found.notes, calls, block_cost, lasts, now, receipt)
