@@ -58,7 +58,16 @@ local function settlement_of(args, at, usage)
   return found
 end
 
-local function owner_of(records) return sub(sha1hex(concat(records, ' ')), 1, 8) end
+-- Tells subjects apart in receipts.
+local function owner_of(found)
+  found.owner = found.owner or sub(sha1hex(concat(found.records, ' ')), 1, 8)
+  return found.owner
+end
+
+local function mark_of(found, settlement)
+  found.mark = found.mark or H.keys.refunded(found.shard, found.number, settlement.text)
+  return found.mark
+end
 
 -- The keys of one read: token, usage, records, their notes, the mark of the receipt.
 local function names_of(found, settlement)
@@ -66,15 +75,16 @@ local function names_of(found, settlement)
   for i = 1, count do
     names[2 + i], names[2 + count + i] = found.records[i], H.keys.leases(found.records[i])
   end
-  if settlement then names[#names + 1] = H.keys.refunded(found.shard, found.number, settlement.text) end
+  if settlement then names[#names + 1] = mark_of(found, settlement) end
   return names
 end
 
 -- The plan, with the values of all keys that the call needs, read before anything is written. Or nil, and an error.
 local function find_call(shard, args, first, settlement, now)
-  local found = {}
+  local found
   for try = 1, 2 do
     local problem
+    found = {}
     found.shard, found.header, found.number, found.plan, found.endpoint, found.default, found.reason, problem, found.ends =
       H.locate(shard, args[1], args[2], now)
     if problem then return nil, problem end
@@ -111,13 +121,13 @@ end
 
 local function is_of_another(found, settlement)
   return settlement and settlement.number == found.number and settlement.mark == found.plan.mark
-    and settlement.owner ~= owner_of(found.records)
+    and settlement.owner ~= owner_of(found)
 end
 
 local ANOTHER = 'this receipt belongs to another subject; keep one block per tenant, endpoint and values of dimensions'
 
 local function account_spent(found, settlement, now)
-  call('SET', H.keys.refunded(found.shard, found.number, settlement.text), '1', 'PX', KEPT_MS)
+  call('SET', mark_of(found, settlement), '1', 'PX', KEPT_MS)
   if settlement.spent_calls == 0 then return end
   H.account.count(found.shard, found.header.usage_key, now, found.number, found.endpoint, 'a', settlement.spent_cost,
     settlement.spent_calls)
@@ -126,7 +136,7 @@ end
 -- A suspended tenant has no plan, but what was spent before still counts.
 local function settle_without_plan(found, settlement, name, now)
   if not settlement or not found.header or settlement.number ~= found.number then return 0 end
-  local is_new = not call('GET', H.keys.refunded(found.shard, found.number, settlement.text))
+  local is_new = not call('GET', mark_of(found, settlement))
   if not is_new or now - settlement.given >= KEPT_US then return 0 end
   local known = found.header.endpoints[name]
   found.endpoint = known and known[1] or '000'
@@ -146,7 +156,7 @@ local function new_receipt(found, calls, cost, now)
   made = made + 1
   return {
     format('%.0f', now), found.number, found.plan.mark, format('%d', calls), format('%d', cost),
-    owner_of(found.records), format('%d', made),
+    owner_of(found), format('%d', made),
   }
 end
 

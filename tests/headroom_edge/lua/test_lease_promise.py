@@ -59,7 +59,7 @@ MUTANTS = {
     ),
     "a receipt that is settled twice": (
         "fixed_window",
-        "call('SET', H.keys.refunded(found.shard, found.number, settlement.text), '1', 'PX', KEPT_MS)",
+        "call('SET', mark_of(found, settlement), '1', 'PX', KEPT_MS)",
         "",
     ),
 }
