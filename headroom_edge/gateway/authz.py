@@ -21,7 +21,7 @@ ORIGINAL: Final = {
     "traefik": ("x-forwarded-method", "x-forwarded-uri"),
     "caddy": ("x-forwarded-method", "x-forwarded-uri"),
 }
-_USUAL: Final = {b"": NGINX, **{b"proxy=%s" % proxy.encode(): proxy for proxy in ORIGINAL}}
+USUAL_QUERIES: Final = {b"": NGINX, **{b"proxy=%s" % proxy.encode(): proxy for proxy in ORIGINAL}}
 STATUS: Final = "X-Headroom-Status"
 PROBLEM: Final = "X-Headroom-Problem"
 
@@ -58,7 +58,7 @@ def _asked_by_envoy(asked: Request, query: bytes, reading: PathReading) -> Reque
 
 def proxy_of(query: bytes) -> str:
     """The first, because a client's own query may follow."""
-    usual = _USUAL.get(query)
+    usual = USUAL_QUERIES.get(query)
     if usual is not None:
         return usual
     return parse_qs(query.decode("latin-1")).get("proxy", [NGINX])[0]

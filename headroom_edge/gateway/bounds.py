@@ -158,9 +158,9 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._served = self.cycle
 
     def _fault_of_head(self, *, is_tunnel: bool) -> Problem | None:
-        hosts = [value for name, value in self.headers if name == b"host"]
-        if len(hosts) != 1 and (hosts or self.parser.get_http_version() == "1.1"):
-            return _bad_head(f"The request has {len(hosts) or 'no'} Host fields; send one.")
+        hosts = [name for name, _ in self.headers].count(b"host")
+        if hosts != 1 and (hosts or self.parser.get_http_version() == "1.1"):
+            return _bad_head(f"The request has {hosts or 'no'} Host fields; send one.")
         return _bad_head("This server opens no tunnels; use another method than CONNECT.") if is_tunnel else None
 
     def open_request(self, fault: Problem | None) -> None:

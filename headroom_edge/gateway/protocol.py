@@ -6,7 +6,6 @@ How HTTP is read, and the bounds, are those of `BoundedProtocol`; a head that is
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -17,7 +16,7 @@ import httptools
 
 from headroom_edge import Check, Decision
 from headroom_edge.asgi import Scope
-from headroom_edge.gateway.authz import original, response_of
+from headroom_edge.gateway.authz import USUAL_QUERIES, original, response_of
 from headroom_edge.gateway.bounds import BoundedProtocol
 from headroom_edge.gateway.exchange import Exchange, Fields
 from headroom_edge.gateway.server import (
@@ -40,8 +39,10 @@ from headroom_edge.request_guard import Request, RequestVerdict, key_text, refus
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 HEAD_END: Final = b"\r\n\r\n"
 POST: Final = b"POST "
-TARGETS: Final = {path.encode(): path for path in (CHECK, RELEASE, AUTHZ, HEALTH)}
-PLAIN_QUERY: Final = re.compile(b"[A-Za-z0-9=&_-]*")
+# Targets as most are sent: path and query.
+TARGETS: Final = {path.encode(): (path, b"") for path in (CHECK, RELEASE, AUTHZ, HEALTH)} | {
+    AUTHZ.encode() + b"?" + query: (AUTHZ, query) for query in USUAL_QUERIES if query
+}
 BUG: Final = b"Internal Server Error"  # as uvicorn says it
 LONGEST_KNOWN_HEAD: Final = 2_048
 HEADS_KEPT: Final = 1_024  # in one process; those of callers that are known
@@ -97,7 +98,10 @@ class CheckProtocol(BoundedProtocol):
         exchange.more_body = False
         self.cycle = self._served = exchange  # type: ignore[assignment] # as in open_request
         self._all.waiting.pop(self, None)
-        self._ask(exchange, known.path, known.token, data[end:])
+        try:
+            self._ask(exchange, known.path, known.token, data[end:])
+        except Exception as error:  # noqa: BLE001 - as in _go_on
+            self._failed(exchange, error)
         return True
 
     @staticmethod
@@ -123,10 +127,9 @@ class CheckProtocol(BoundedProtocol):
     def _read_target(self, scope: Scope) -> None:
         """Raises what uvicorn would raise; the parser then calls the request malformed."""
         scope["method"] = self.parser.get_method().decode("ascii")
-        raw, _, query = self.url.partition(b"?")
-        usual = TARGETS.get(raw)
-        if usual is not None and PLAIN_QUERY.fullmatch(query):
-            scope["path"], scope["query_string"] = usual, query
+        usual = TARGETS.get(self.url)
+        if usual is not None:
+            scope["path"], scope["query_string"] = usual
             return
         target = httptools.parse_url(self.url)
         path = target.path.decode("ascii")
