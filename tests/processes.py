@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+import time
 from urllib.parse import quote
 
 from django.conf import settings
@@ -20,3 +23,15 @@ def environment(redis_url: str, **more: str) -> dict[str, str]:
         "SECRET_KEY": settings.SECRET_KEY,
         **more,
     }
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Until the process listens on the port."""
+    while True:
+        assert process.poll() is None, "the server did not start"
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.01)
+        else:
+            return

@@ -48,25 +48,41 @@ def compare(store: Store) -> Comparison:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hr-bench-")))
         go = stack.enter_context(ratelimit(program, store, folder))
-        ours = stack.enter_context(headroom(store))
         theirs = {
             limits: Load(load, go, write(folder / f"go-{limits}", peer_request(limits)), store.increments, limits)
             for limits in (1, 4)
         }
-        own = {
-            limits: Load(load, ours, write(folder / f"own-{limits}", our_request(limits)), store.allowed)
-            for limits in (1, 4)
-        }
         refuse_other_work(go, peer_request(4), 4)
-        refuse_other_work(ours, our_request(4), 1)
         name = f"envoyproxy/ratelimit {builds.RATELIMIT[:6]} (Go)"
         return take_turns(
             "ShouldRateLimit over gRPC",
             [
                 Contestant(name, {limits: turn.measure for limits, turn in theirs.items()}, LACKS),
-                Contestant("Headroom, grpc.aio", {limits: turn.measure for limits, turn in own.items()}),
+                *ours(stack, store, folder, load),
             ],
         )
+
+
+def compare_ours(store: Store) -> Comparison:
+    """Our own HTTP/2 against grpcio's, with the same service behind both. Raises LeftOutError without h2load."""
+    load = h2load()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hr-bench-")))
+        own, grpcio = ours(stack, store, folder, load)
+        return take_turns("ShouldRateLimit, our own HTTP/2 against grpcio", [grpcio, own])
+
+
+def ours(stack: ExitStack, store: Store, folder: Path, load: str) -> tuple[Contestant, Contestant]:
+    own, grpcio = (stack.enter_context(headroom(store, *options)) for options in ((), ("--grpcio",)))
+    found = []
+    for name, server in (("Headroom, its own HTTP/2", own), ("Headroom, grpc.aio (`--grpcio`)", grpcio)):
+        refuse_other_work(server, our_request(4), 1)
+        turns = {
+            limits: Load(load, server, write(folder / f"own-{limits}", our_request(limits)), store.allowed).measure
+            for limits in (1, 4)
+        }
+        found.append(Contestant(name, turns))
+    return found[0], found[1]
 
 
 def h2load() -> str:
@@ -147,10 +163,11 @@ def limits_in_yaml() -> str:
 
 
 @contextmanager
-def headroom(store: Store) -> Iterator[Server]:
+def headroom(store: Store, *options: str) -> Iterator[Server]:
     port = free_port()
     environment = {"REDIS_URL": store.url, "HEADROOM_BUDGET_MS": "10000", "HEADROOM_FAIL": "closed"}
-    with started([sys.executable, "-m", "headroom_edge.gateway.rls", "--port", str(port)], port, environment) as server:
+    command = [sys.executable, "-m", "headroom_edge.gateway.rls", "--port", str(port), *options]
+    with started(command, port, environment) as server:
         yield server
 
 

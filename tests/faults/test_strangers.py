@@ -17,9 +17,8 @@ import redis
 
 from config.data_folders import ROOT
 from tests.faults.raw_client import RawClient, head, status_of
-from tests.headroom_edge.gateway.test_nginx import wait_for
 from tests.headroom_edge.world import HOURLY, Client, publish_world
-from tests.processes import environment
+from tests.processes import environment, wait_for
 from tests.valkeys import free_port
 
 HALF = b"GET /portal HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Hal"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import signal
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.processes import wait_for
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
@@ -48,7 +48,7 @@ def running(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """nginx with the configuration in `folder`, which listens on `port`. At the end, workers may say goodbye."""
     process = subprocess.Popen(command(folder))
     try:
-        _wait_for(port, process)
+        wait_for(port, process)
         yield process
     finally:
         process.send_signal(signal.SIGQUIT)
@@ -57,14 +57,3 @@ def running(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
         except subprocess.TimeoutExpired:
             process.terminate()
             process.wait(60)
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    while True:
-        assert process.poll() is None, "nginx did not start"
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.01)
-        else:
-            return

@@ -24,9 +24,9 @@ from quotas.policies.edit import policy_create
 from quotas.usage.drain import drain
 from quotas.usage.fold import fold_all
 from tests.headroom_edge.conftest import AMPLE_MS
-from tests.headroom_edge.gateway.test_nginx import wait_for
 from tests.headroom_edge.gateway.test_serving import alone
 from tests.headroom_edge.world import Client
+from tests.processes import wait_for
 from tests.quotas.publishing.worlds import publisher_for
 from tests.quotas.world import FORCED, GET, SAID, make_world
 from tests.valkeys import free_port

@@ -58,7 +58,10 @@ def test_its_metadata_is_right(wheel: Path) -> None:
     assert metadata.get_all("Provides-Extra") == ["envoy", "gateway"]
     needed = [Requirement(text) for text in metadata.get_all("Requires-Dist", [])]
     assert {need.name for need in needed if need.marker is None} == {"redis"}
-    extras = {"envoy": {"grpcio", "protobuf", "uvloop"}, "gateway": {"httptools", "msgspec", "uvicorn", "uvloop"}}
+    extras = {
+        "envoy": {"grpcio", "hpack", "protobuf", "uvloop"},
+        "gateway": {"httptools", "msgspec", "uvicorn", "uvloop"},
+    }
     for extra, names in extras.items():
         assert {need.name for need in needed if need.marker and need.marker.evaluate({"extra": extra})} == names
     assert metadata["Description-Content-Type"] == "text/markdown"

@@ -36,10 +36,9 @@ from tenants.keyring import WRONG_KEY, KeyringError
 from tenants.models import KeyVersion
 from tenants.secrets import sealer
 from tests.access.people import machine, signed_in, token
-from tests.headroom_edge.gateway.test_nginx import wait_for
 from tests.headroom_edge.gateway.test_serving import alone
 from tests.headroom_edge.world import Client
-from tests.processes import environment
+from tests.processes import environment, wait_for
 from tests.quotas.publishing.worlds import wait_until
 from tests.quotas.world import GET, SAID, make_world
 from tests.valkeys import free_port

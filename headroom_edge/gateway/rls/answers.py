@@ -10,6 +10,7 @@ class Status(IntEnum):
     """Of gRPC's codes, those that the service ends a call with."""
 
     INVALID_ARGUMENT = 3
+    NOT_FOUND = 5
     PERMISSION_DENIED = 7
     UNAVAILABLE = 14
     UNAUTHENTICATED = 16

@@ -31,6 +31,7 @@ from headroom_edge.request_guard import (
 )
 
 DESCRIPTORS_AT_MOST: Final = 100
+_CALLED: Final = ("endpoint", "method", "path")
 LONGEST_KEY: Final = 200  # characters of an API key, with `Bearer` before it
 
 
@@ -77,8 +78,11 @@ def _question(
     core: Core, guard: Guard, descriptor: RateLimitDescriptor, hits_addend: int
 ) -> Conversation[Question | Problem]:
     entries = _entries(descriptor)
-    endpoint = yield from _endpoint(core, guard, entries)
-    payer = yield from _payer(core, guard, entries)
+    # Most descriptors name both, and need no look-up.
+    endpoint, method, target = (entries.pop(name, "") for name in _CALLED)
+    endpoint = endpoint or (yield from _endpoint_at(core, guard, method, target))
+    tenant, key = entries.pop("tenant", ""), entries.pop("api_key", "")
+    payer = (yield from _owner(core, guard, key, tenant)) if key else _named(guard, tenant)
     if isinstance(payer, Problem):
         return payer
     cost = _cost(descriptor, hits_addend)
@@ -110,10 +114,7 @@ def _cost(descriptor: RateLimitDescriptor, hits_addend: int) -> int | None:
     return cost
 
 
-def _endpoint(core: Core, guard: Guard, entries: dict[str, str]) -> Conversation[str]:
-    endpoint, method, target = (entries.pop(name, "") for name in ("endpoint", "method", "path"))
-    if endpoint:
-        return endpoint
+def _endpoint_at(core: Core, guard: Guard, method: str, target: str) -> Conversation[str]:
     if not method or not target:
         raise ValueError("the entry endpoint is missing; send it, or method and path.")
     path = target_path(target, guard.rules.reading)
@@ -122,10 +123,7 @@ def _endpoint(core: Core, guard: Guard, entries: dict[str, str]) -> Conversation
     return (yield from guard.endpoint_at(core, method, path))
 
 
-def _payer(core: Core, guard: Guard, entries: dict[str, str]) -> Conversation[Caller | Problem]:
-    tenant, key = entries.pop("tenant", ""), entries.pop("api_key", "")
-    if key:
-        return (yield from _owner(core, guard, key, tenant))
+def _named(guard: Guard, tenant: str) -> Caller | Problem:
     if not tenant:
         return Caller(guard.rules.anonymous or NOBODY)
     if tenant == OWN_TENANT:

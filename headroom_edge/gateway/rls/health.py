@@ -1,29 +1,15 @@
-"""grpc.health.v1: the process serves. Not the state of the store: a restart would not mend that."""
+"""Asks a running service whether it serves: `python -m headroom_edge.gateway.rls.health 127.0.0.1:8002`."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+from typing import Final
 
 import grpc
-from google.protobuf.message import DecodeError
 
-from headroom_edge.gateway.rls.messages_pb2 import HealthCheckRequest, HealthCheckResponse
-from headroom_edge.gateway.rls.service import SERVICE
+from headroom_edge.gateway.rls.service import HEALTH_PATH, SERVING
 
-HEALTH: Final = "grpc.health.v1.Health"
-SERVING: Final = HealthCheckResponse(status=HealthCheckResponse.SERVING).SerializeToString()
 PATIENCE_S: Final = 3.0
-
-
-async def answer_health(message: bytes, context: Any) -> bytes:
-    try:
-        service = HealthCheckRequest.FromString(message).service
-    except DecodeError:
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "The message is not a HealthCheckRequest.")
-    if service not in ("", SERVICE):
-        await context.abort(grpc.StatusCode.NOT_FOUND, f"There is no such service here; ask for {SERVICE}.")
-    return SERVING
 
 
 def trouble(address: str, patience_s: float = PATIENCE_S) -> str | None:
@@ -31,7 +17,7 @@ def trouble(address: str, patience_s: float = PATIENCE_S) -> str | None:
     # With a pool of its own: a connection that failed is shared with nobody, and tried at once the next time.
     with grpc.insecure_channel(address, options=(("grpc.use_local_subchannel_pool", 1),)) as channel:
         try:
-            check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{HEALTH}/Check")
+            check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(HEALTH_PATH)
             answer = check(b"", timeout=patience_s)
         except grpc.RpcError as error:
             return str(error.details() or error.code())

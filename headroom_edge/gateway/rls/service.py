@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -13,15 +15,23 @@ from headroom_edge.check import encode_call
 from headroom_edge.core import CHECK, PEEK, Conversation, Core
 from headroom_edge.directory import Credential
 from headroom_edge.errors import StoreError
+from headroom_edge.failure import LOG_EVERY_S
 from headroom_edge.gateway.rls.answers import FaultError, Reply, Status, invalid
 from headroom_edge.gateway.rls.descriptors import Question, questions_of
-from headroom_edge.gateway.rls.messages_pb2 import RateLimitRequest
+from headroom_edge.gateway.rls.messages_pb2 import HealthCheckRequest, HealthCheckResponse, RateLimitRequest
 from headroom_edge.gateway.rls.responses import let_through_unasked, refused_unasked, response_of
 from headroom_edge.problems import Problem, late, problem_of, unavailable
 from headroom_edge.request_guard import SCOPE, Guard, bearer_text, scope_missing, without_store
 
+logger = logging.getLogger("headroom_edge")
+
 SERVICE: Final = "envoy.service.ratelimit.v3.RateLimitService"
 METHOD: Final = "ShouldRateLimit"
+# The reply still has to travel. A caller that would get it later has given up by then.
+TRAVEL_MS: Final = 10.0
+HEALTH: Final = "grpc.health.v1.Health"
+HEALTH_PATH: Final = f"/{HEALTH}/Check"
+SERVING: Final = HealthCheckResponse(status=HealthCheckResponse.SERVING).SerializeToString()
 _UNREADABLE: Final = "The message is not a RateLimitRequest, or a key in it is not UTF-8."
 
 
@@ -30,6 +40,14 @@ class RateLimitService:
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
+        self._log_from_s = 0.0
+
+    def note(self, fault: FaultError) -> None:
+        """Log what is wrong with Envoy's configuration: Envoy counts errors, but tells nobody what they say."""
+        now = time.monotonic()
+        if fault.status is Status.INVALID_ARGUMENT and now >= self._log_from_s:
+            self._log_from_s = now + LOG_EVERY_S
+            logger.warning("Envoy asked what cannot be answered; change its configuration: %s", fault)
 
     def answer(
         self, core: Core, message: bytes, *, caller: Credential | None = None, patience_ms: float | None = None
@@ -93,8 +111,21 @@ class RateLimitService:
         return Reply(response_of(decisions, decisive, decisive.headers(self._guard.rules.profile), problem))
 
 
+def health_of(message: bytes) -> bytes:
+    """The process serves. Not the state of the store: a restart would not mend that. Raises FaultError."""
+    try:
+        service = HealthCheckRequest.FromString(message).service
+    except DecodeError:
+        raise invalid("The message is not a HealthCheckRequest.") from None
+    if service not in ("", SERVICE):
+        raise FaultError(Status.NOT_FOUND, f"There is no such service here; ask for {SERVICE}.")
+    return SERVING
+
+
 def _decisions(core: Core, asked: Sequence[Question]) -> Conversation[list[Decision]]:
     """In the order of the questions. Peeks go first, so that what they tell is not what the others have charged."""
+    if not any(one.is_peek for one in asked):
+        return (yield from core.decide(CHECK, [one.check for one in asked], True))
     peeked = iter((yield from core.decide(PEEK, [one.check for one in asked if one.is_peek], True)))
     charged = iter((yield from core.decide(CHECK, [one.check for one in asked if not one.is_peek], True)))
     return [next(peeked if one.is_peek else charged) for one in asked]

@@ -27,9 +27,9 @@ from quotas.publishing.store import connect
 from quotas.tokens import token_issue
 from tests.headroom_edge.apps import fastapi_app
 from tests.headroom_edge.conftest import AMPLE_MS
-from tests.headroom_edge.gateway.test_nginx import wait_for
 from tests.headroom_edge.limiter.world import limit
 from tests.headroom_edge.world import ACME, HOURLY, MACHINE, Client, publish_world, served
+from tests.processes import wait_for
 from tests.quotas.publishing.conftest import Run, run
 from tests.quotas.publishing.worlds import SAID, publisher_for, wait_until, world_create
 from tests.valkeys import SpareValkey, free_port

@@ -13,8 +13,9 @@ import grpc
 
 from headroom_edge import AsyncLimiter
 from headroom_edge.gateway.rls.access import Access
+from headroom_edge.gateway.rls.grpcio_server import GrpcioServer
+from headroom_edge.gateway.rls.http2_server import Http2Server
 from headroom_edge.gateway.rls.messages_pb2 import RateLimitRequest, RateLimitResponse
-from headroom_edge.gateway.rls.server import RateLimitServer
 from headroom_edge.gateway.rls.service import METHOD, SERVICE
 from headroom_edge.request_guard import GuardRules
 
@@ -71,14 +72,20 @@ def fields_of(response: RateLimitResponse) -> dict[str, str]:
 
 
 @contextmanager
-def serving(limiter: AsyncLimiter, rules: GuardRules | None = None, *, tokens: bool = False) -> Iterator[RlsClient]:
+def serving(
+    limiter: AsyncLimiter,
+    rules: GuardRules | None = None,
+    *,
+    tokens: bool = False,
+    kind: type[Http2Server | GrpcioServer] = Http2Server,
+) -> Iterator[RlsClient]:
     """In a thread of its own, on a free port."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
 
-    async def start() -> RateLimitServer:
-        server = RateLimitServer(limiter, rules or GuardRules(), Access("127.0.0.1", 0, tokens=tokens))
+    async def start() -> Http2Server | GrpcioServer:
+        server = kind(limiter, rules or GuardRules(), Access("127.0.0.1", 0, tokens=tokens))
         await server.start()
         return server
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from config.data_folders import ROOT
-from tests.headroom_edge.gateway.test_nginx import wait_for
 from tests.headroom_edge.world import Client
+from tests.processes import wait_for
 from tests.valkeys import free_port
 
 needs_envoy = pytest.mark.skipif(

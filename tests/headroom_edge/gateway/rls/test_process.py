@@ -18,12 +18,13 @@ import redis
 from config.data_folders import ROOT
 from headroom_edge.gateway.rls.__main__ import main
 from headroom_edge.gateway.rls.access import Access
-from headroom_edge.gateway.rls.health import HEALTH, SERVING, trouble
-from headroom_edge.gateway.rls.server import LONGEST_MESSAGE, LONGEST_METADATA
+from headroom_edge.gateway.rls.grpcio_server import LONGEST_MESSAGE, LONGEST_METADATA
+from headroom_edge.gateway.rls.health import trouble
+from headroom_edge.gateway.rls.service import HEALTH, SERVING
 from tests.headroom_edge.conftest import AMPLE_MS
 from tests.headroom_edge.gateway.rls.asking import LIST, OK, PATIENCE_SECONDS, RlsClient
-from tests.headroom_edge.gateway.test_nginx import wait_for
 from tests.headroom_edge.world import MACHINE
+from tests.processes import wait_for
 from tests.valkeys import free_port
 
 CERTIFICATES = Path(__file__).parents[2] / "store" / "certificates"

@@ -12,6 +12,8 @@ from google.protobuf.json_format import MessageToDict
 
 from headroom_edge import AsyncLimiter
 from headroom_edge.check import COST_MAX
+from headroom_edge.gateway.rls.grpcio_server import GrpcioServer
+from headroom_edge.gateway.rls.http2_server import Http2Server
 from headroom_edge.gateway.rls.messages_pb2 import RateLimitResponse
 from headroom_edge.gateway.rls.service import RateLimitService
 from headroom_edge.request_guard import Guard, GuardRules
@@ -24,10 +26,11 @@ from tests.valkeys import SpareValkey
 HOUR = RateLimitResponse.RateLimit.HOUR
 
 
-@pytest.fixture(scope="module")
-def running(valkey_url: str) -> Iterator[RlsClient]:
+@pytest.fixture(scope="module", params=[Http2Server, GrpcioServer])
+def running(valkey_url: str, request: pytest.FixtureRequest) -> Iterator[RlsClient]:
+    """Both servers, of which grpcio's is the oracle."""
     redis.Redis.from_url(valkey_url).flushall()
-    with serving(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)) as client:
+    with serving(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS), kind=request.param) as client:
         yield client
 
 

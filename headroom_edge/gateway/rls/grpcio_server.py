@@ -1,24 +1,18 @@
-"""The service over gRPC, on an event loop."""
+"""The service on grpcio: slower than http2_server.py, and the oracle of its tests. Needs the package grpcio."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
 from typing import Any, Final
 
 import grpc
 
 from headroom_edge import AsyncLimiter
-from headroom_edge.failure import LOG_EVERY_S
 from headroom_edge.gateway.rls.access import Access
 from headroom_edge.gateway.rls.answers import FaultError, Reply, Status
-from headroom_edge.gateway.rls.health import HEALTH, answer_health
-from headroom_edge.gateway.rls.service import METHOD, SERVICE, RateLimitService
+from headroom_edge.gateway.rls.service import HEALTH, METHOD, SERVICE, TRAVEL_MS, RateLimitService, health_of
 from headroom_edge.request_guard import Guard, GuardRules
 from headroom_edge.settings import READY_MS
-
-logger = logging.getLogger("headroom_edge")
 
 # A few hundred bytes are usual. Envoy lets a client send 60 KiB of fields, and several descriptors may carry them.
 LONGEST_MESSAGE: Final = 262_144
@@ -32,8 +26,6 @@ IDLE_MS: Final = 600_000
 OLDEST_MS: Final = 600_000
 OLDEST_GRACE_MS: Final = 10_000
 GRACE_S: Final = 5.0  # for calls that are under way when the server stops
-# The reply still has to travel. A caller that would get it later has given up by then.
-TRAVEL_MS: Final = 10.0
 
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", LONGEST_MESSAGE),
@@ -56,15 +48,14 @@ _STATUS: Final = {status: _CODES[status] for status in Status}
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
-class RateLimitServer:
+class GrpcioServer:
     def __init__(self, limiter: AsyncLimiter, rules: GuardRules, access: Access) -> None:
         self._limiter = limiter
         self._guard = Guard(rules)
         self._service = RateLimitService(self._guard)
         self._tokens = access.tokens
-        self._complain_from_s = 0.0
         self._server = grpc.aio.server(options=OPTIONS)
-        for name, method, handler in ((SERVICE, METHOD, self._answer), (HEALTH, "Check", answer_health)):
+        for name, method, handler in ((SERVICE, METHOD, self._answer), (HEALTH, "Check", _answer_health)):
             # Without a deserializer the handler gets the bytes, and can tell what is wrong with them.
             handlers: dict[str, Any] = {method: grpc.unary_unary_rpc_method_handler(handler)}
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
@@ -82,19 +73,11 @@ class RateLimitServer:
         try:
             reply = await self._reply(message, context)
         except FaultError as fault:
-            if fault.status is Status.INVALID_ARGUMENT:
-                self._complain(str(fault))
+            self._service.note(fault)
             await context.abort(_STATUS[fault.status], str(fault))
         if reply.wait_s:
             await asyncio.sleep(reply.wait_s)
         return reply.message
-
-    def _complain(self, detail: str) -> None:
-        """Envoy counts errors, but tells nobody what they say."""
-        now = time.monotonic()
-        if now >= self._complain_from_s:
-            self._complain_from_s = now + LOG_EVERY_S
-            logger.warning("Envoy asked what cannot be answered; change its configuration: %s", detail)
 
     async def _reply(self, message: bytes, context: Context) -> Reply:
         service, caller = self._service, None
@@ -105,6 +88,13 @@ class RateLimitServer:
         return await self._limiter.converse(
             lambda core: service.answer(core, message, caller=caller, patience_ms=patience_ms)
         )
+
+
+async def _answer_health(message: bytes, context: Context) -> bytes:
+    try:
+        return health_of(message)
+    except FaultError as fault:
+        await context.abort(_STATUS[fault.status], str(fault))
 
 
 def _listen(server: grpc.aio.Server, access: Access) -> int:
