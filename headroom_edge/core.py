@@ -183,20 +183,22 @@ class Core:
         return int(reply)
 
     def _ask(self, permit: Permit, commands: Commands) -> Conversation[list[Reply]]:
-        answered = False
         try:
             replies = yield commands
             for reply in replies:
                 if isinstance(reply, ReplyError):
                     replies = yield from self._load_and_repeat(commands, replies)
                     break
-            answered = True
-        finally:
-            # In `finally` because a caller may be cancelled, and a probe without an outcome would block all others.
-            if answered:
-                self.breaker.succeeded(permit)
-            else:
+        except StoreError:
+            self.breaker.failed(permit)
+            raise
+        except BaseException:
+            # The caller was cancelled, which says nothing about the store. But a probe without an outcome would block
+            # all others.
+            if permit is Permit.PROBE:
                 self.breaker.failed(permit)
+            raise
+        self.breaker.succeeded(permit)
         return replies
 
     def _load_and_repeat(self, commands: Commands, replies: list[Reply]) -> Conversation[list[Reply]]:

@@ -140,6 +140,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body = 0
         self._has_begun = self._in_head = True
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # Behind a body in chunks come trailers, which must not pass for fields of the head (RFC 9110, section 6.5.1).
+        if self._in_head:
+            HttpToolsProtocol.on_header(self, name, value)
+
     def on_headers_complete(self) -> None:
         if self._is_refused:
             return

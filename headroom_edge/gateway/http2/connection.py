@@ -24,6 +24,11 @@ LARGEST_BLOCK: Final = 16_384  # bytes of HEADERS and its CONTINUATIONs
 CONTINUATIONS: Final = 8  # of one block
 WINDOW: Final = 524_288  # bytes of unfinished messages on one connection
 LARGEST_WRITE: Final = 65_536
+# Frames that carry no call (SETTINGS, PING, WINDOW_UPDATE, empty DATA …), besides some for each answer.
+CONTROL_FRAMES: Final = 1_000
+CONTROL_FRAMES_PER_ANSWER: Final = 8
+SETTINGS_AT_ONCE: Final = 32
+STREAM_BYTES: Final = 1_024  # what an open stream takes, besides its fields and its message
 RESETS: Final = 200  # more than were answered
 
 # Of gRPC.
@@ -56,7 +61,7 @@ Handler: TypeAlias = Callable[[Call, Answer], None]
 
 
 class Stream:
-    __slots__ = ("body", "fields", "is_asked", "number", "received", "unsent", "waits_since", "window")
+    __slots__ = ("body", "fields", "held", "is_asked", "number", "received", "unsent", "waits_since", "window")
 
     def __init__(self, number: int, fields: Fields, window: int, now: float) -> None:
         self.number = number
@@ -64,6 +69,7 @@ class Stream:
         self.body: bytes | bytearray = b""
         self.is_asked = False  # its message is whole; no more may come
         self.received = 0  # bytes on the wire
+        self.held = 0  # bytes that it takes
         self.window = window  # bytes that the client still takes
         self.unsent = b""  # of an answer that waits for a larger window
         self.waits_since: float | None = now  # for its client; None: for this server
@@ -82,9 +88,10 @@ class Http2Connection(asyncio.Protocol):
         self._streams: dict[int, Stream] = {}
         self._latest = 0  # the highest stream that the client has opened
         self._under_way = 0  # calls whose reply has not come, also of streams that were reset
-        self._answered = self._resets = 0
+        self._answered = self._resets = self._control_frames = 0
         self._block: HeaderBlock | None = None  # that goes on in the next frame
-        self.held = 0  # bytes of unfinished messages
+        self._unfinished = 0  # bytes of messages that have not ended
+        self.held = 0  # bytes that open streams take
         self._credit = 0  # bytes that the client may send again, but was not told yet
         self._window, self._first_window = frames.FIRST_WINDOW, frames.FIRST_WINDOW
         self._blocked: dict[int, Stream] = {}  # streams with an answer that waits for a window
@@ -222,6 +229,7 @@ class Http2Connection(asyncio.Protocol):
         elif kind == frames.PUSH_PROMISE or kind == frames.CONTINUATION:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a client may not send this frame here")
         else:
+            self._count_control()
             control = _CONTROL.get(kind)  # frames of unknown kinds are ignored
             if control is not None:
                 control(self, flags, number, payload)
@@ -250,7 +258,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _open(self, number: int, flags: int, block: bytes) -> None:
         """The table must see every block, also one whose stream is refused."""
-        fields = self._blocks.fields(block)
+        head = self._blocks.read(block)
         if not self._has_settings:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "the first frame must be SETTINGS")
         stream = self._streams.get(number)
@@ -267,7 +275,8 @@ class Http2Connection(asyncio.Protocol):
             self._count_reset()
             self._write(frames.rst_stream(number, ErrorCode.REFUSED_STREAM))
             return
-        stream = self._streams[number] = Stream(number, fields, self._first_window, self._all.now)
+        stream = self._streams[number] = Stream(number, head.fields, self._first_window, self._all.now)
+        self._hold(stream, head.size + STREAM_BYTES)
         if flags & frames.END_STREAM:
             self._ask(stream)
 
@@ -281,10 +290,11 @@ class Http2Connection(asyncio.Protocol):
             self._give_credit(size)  # of a stream that has ended in the meantime
             return
         _refuse_more(stream)
+        if not size:
+            self._count_control()
         stream.received += size
-        self.held += size
-        self._all.held += size
-        if self.held > WINDOW:
+        self._unfinished += size
+        if self._unfinished > WINDOW:
             raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "more bytes are unfinished than this connection may send")
         piece = frames.unpadded(flags, payload) if flags & frames.PADDED else payload
         if not stream.body:
@@ -295,8 +305,7 @@ class Http2Connection(asyncio.Protocol):
         if flags & frames.END_STREAM:
             self._ask(stream)
             return
-        if self._all.held > UNFINISHED:
-            self._all.make_room()
+        self._hold(stream, size)
         if not self._is_ended and len(stream.body) > LARGEST_MESSAGE + PREFIX_BYTES:
             self._release(stream)
             self._refuse(stream, TOO_LARGE)
@@ -304,16 +313,35 @@ class Http2Connection(asyncio.Protocol):
 
     def _release(self, stream: Stream) -> None:
         """The message is read, or not wanted: the client may send as many bytes again."""
-        self.held -= stream.received
-        self._all.held -= stream.received
+        self._unfinished -= stream.received
         self._give_credit(stream.received)
         stream.body, stream.received = b"", 0
+
+    def _hold(self, stream: Stream, size: int) -> None:
+        stream.held += size
+        self.held += size
+        self._all.held += size
+        if self._all.held > UNFINISHED:
+            self._all.make_room()
+
+    def _drop(self, number: int) -> Stream | None:
+        """The stream has ended: what it took is free."""
+        stream = self._streams.pop(number, None)
+        if stream is not None and not self._is_ended:  # the end of a connection frees all that it held
+            self.held -= stream.held
+            self._all.held -= stream.held
+        return stream
 
     def _give_credit(self, size: int) -> None:
         self._credit += size
         if self._credit > WINDOW // 2:
             self._write(frames.window_update(0, self._credit))
             self._credit = 0
+
+    def _count_control(self) -> None:
+        self._control_frames += 1
+        if self._control_frames > CONTROL_FRAMES + CONTROL_FRAMES_PER_ANSWER * self._answered:
+            raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "too many frames came that carry no call")
 
     def _count_reset(self) -> None:
         self._resets += 1
@@ -328,7 +356,7 @@ class Http2Connection(asyncio.Protocol):
         if number == 0 or number > self._latest:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a stream is reset that was never opened")
         self._count_reset()
-        stream = self._streams.pop(number, None)
+        stream = self._drop(number)
         if stream is not None:
             self._blocked.pop(number, None)
             self._release(stream)
@@ -343,9 +371,16 @@ class Http2Connection(asyncio.Protocol):
             return
         if len(payload) % 6:
             raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS have 6 bytes each")
+        if len(payload) > 6 * SETTINGS_AT_ONCE:
+            raise Http2Error(ErrorCode.ENHANCE_YOUR_CALM, "a frame has more than 32 settings")
+        before = self._first_window
         self._has_settings = True
         for at in range(0, len(payload), 6):
             self._set(int.from_bytes(payload[at : at + 2], "big"), int.from_bytes(payload[at + 2 : at + 6], "big"))
+        if self._first_window != before:
+            for stream in self._streams.values():
+                stream.window += self._first_window - before
+            self._send_blocked()
         self._write(frames.frame(frames.SETTINGS, frames.ACK, 0))
 
     def _set(self, key: int, value: int) -> None:
@@ -355,10 +390,7 @@ class Http2Connection(asyncio.Protocol):
             return
         if value > frames.LARGEST_WINDOW:
             raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "a window is at most 2,147,483,647 bytes")
-        for stream in self._streams.values():
-            stream.window += value - self._first_window
         self._first_window = value
-        self._send_blocked()
 
     def _on_ping(self, flags: int, number: int, payload: bytes) -> None:
         if number:
@@ -382,13 +414,16 @@ class Http2Connection(asyncio.Protocol):
         increment = int.from_bytes(payload, "big") & frames.LARGEST_WINDOW
         stream = self._streams.get(number)
         if number == 0:
+            was_used_up = self._window <= 0
             self._window = _grown(self._window, increment)
+            if was_used_up:
+                self._send_blocked()
         elif stream is not None:
             stream.window = _grown(stream.window, increment)
+            if number in self._blocked:
+                self._send_rest(stream)
         elif number > self._latest:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a window grows before its stream was opened")
-        if self._blocked:
-            self._send_blocked()
 
     # Calls and their answers.
 
@@ -419,35 +454,40 @@ class Http2Connection(asyncio.Protocol):
         if size <= stream.window and size <= self._window and not self._blocked:
             self._window -= size
             number = stream.number
-            del self._streams[number]
+            self._drop(number)
             self._write(frames.response_head(number) + frames.data(number, message) + frames.trailers(number))
         else:
             self._write(frames.response_head(stream.number))
             stream.unsent, stream.waits_since = message, self._all.now
             self._blocked[stream.number] = stream
-            self._send_blocked()
+            self._send_rest(stream)
         if self._is_leaving:
             self._close_if_done()
 
     def _refuse(self, stream: Stream, refusal: GrpcRefusal) -> None:
-        self._streams.pop(stream.number, None)
+        self._drop(stream.number)
         self._write(frames.refusal(stream.number, refusal.status, refusal.sentence))
         self._close_if_done()
 
     def _send_blocked(self) -> None:
         """Send as much of the waiting answers as the windows allow, the oldest first."""
-        for number, stream in list(self._blocked.items()):
-            message = stream.unsent
-            size = max(0, min(len(message), stream.window, self._window))
-            if size:
-                self._write(frames.data(number, message[:size]))
-                stream.window -= size
-                self._window -= size
-                stream.unsent, stream.waits_since = message[size:], self._all.now
-            if size == len(message):
-                self._write(frames.trailers(number))
-                del self._blocked[number], self._streams[number]
-        if not self._blocked:
+        for stream in list(self._blocked.values()):
+            if self._window <= 0:
+                return
+            self._send_rest(stream)
+
+    def _send_rest(self, stream: Stream) -> None:
+        number, message = stream.number, stream.unsent
+        size = max(0, min(len(message), stream.window, self._window))
+        if size:
+            self._write(frames.data(number, message[:size]))
+            stream.window -= size
+            self._window -= size
+            stream.unsent, stream.waits_since = message[size:], self._all.now
+        if size == len(message):
+            self._write(frames.trailers(number))
+            del self._blocked[number]
+            self._drop(number)
             self._close_if_done()
 
     def _write(self, data: bytes) -> None:

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 MOST_CONNECTIONS: Final = 256
 PATIENCE_SECONDS: Final = 9.0  # for a frame, a message or an answer that only part of has passed
 SWEEP_SECONDS: Final = 0.5
-UNFINISHED: Final = 16_777_216  # bytes of unfinished messages, of all connections
+UNFINISHED: Final = 16_777_216  # bytes that open streams of all connections take
 
 
 class Http2Connections:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.now = loop.time()  # at the last sweep, which is exact enough and costs nothing
-        self.held = 0  # bytes of unfinished messages
+        self.held = 0  # bytes that open streams take
         self._open: dict[Http2Connection, None] = {}
         self._left: asyncio.Event | None = None  # set when all have gone
         self._timer = loop.call_later(SWEEP_SECONDS, self._sweep)
@@ -46,7 +46,7 @@ class Http2Connections:
 
     def make_room(self) -> None:
         """End the connection that holds the most."""
-        max(self._open, key=lambda one: one.held).give_up("too many bytes of its messages are unfinished")
+        max(self._open, key=lambda one: one.held).give_up("its open streams take too many bytes")
 
     async def leave(self, patience_s: float) -> None:
         """Answer what is under way, for as long as that, and close every connection."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from headroom_edge.check import COST_MAX, NOBODY, TENANT, Check
+from headroom_edge.check import COST_MAX, ENDPOINT_CHARACTERS, NOBODY, TENANT, Check
 from headroom_edge.core import Conversation, Core
 from headroom_edge.directory import EVERY_TENANT, Credential
 from headroom_edge.gateway.rls.answers import FaultError, Status, invalid
@@ -79,8 +79,10 @@ def _question(
 ) -> Conversation[Question | Problem]:
     entries = _entries(descriptor)
     # Most descriptors name both, and need no look-up.
-    endpoint, method, target = (entries.pop(name, "") for name in _CALLED)
-    endpoint = endpoint or (yield from _endpoint_at(core, guard, method, target))
+    called = [entries.pop(name, None) for name in _CALLED]
+    endpoint = called[0] or (yield from _endpoint_at(core, guard, *called[1:], is_empty="" in called))
+    if len(endpoint) > ENDPOINT_CHARACTERS:
+        raise BadValueError("endpoint", f"endpoint is over {ENDPOINT_CHARACTERS} characters; shorten it.")
     tenant, key = entries.pop("tenant", ""), entries.pop("api_key", "")
     payer = (yield from _owner(core, guard, key, tenant)) if key else _named(guard, tenant)
     if isinstance(payer, Problem):
@@ -114,8 +116,12 @@ def _cost(descriptor: RateLimitDescriptor, hits_addend: int) -> int | None:
     return cost
 
 
-def _endpoint_at(core: Core, guard: Guard, method: str, target: str) -> Conversation[str]:
+def _endpoint_at(
+    core: Core, guard: Guard, method: str | None, target: str | None, *, is_empty: bool
+) -> Conversation[str]:
     if not method or not target:
+        if is_empty:  # the entry is there, so its value may be a client's
+            raise BadValueError("endpoint", "endpoint, or method and path, must not be empty; send a value.")
         raise ValueError("the entry endpoint is missing; send it, or method and path.")
     path = target_path(target, guard.rules.reading)
     if len(path) > LONGEST_PATH:

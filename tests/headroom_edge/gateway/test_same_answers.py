@@ -209,6 +209,17 @@ def test_an_ambiguous_request_is_refused_with_what_is_behind_it(pair: Pair, sent
     assert b"404" not in pair.answer(check + sent + post("/nope", b"") + LAST)
 
 
+@pytest.mark.parametrize("is_split", [False, True])
+def test_fields_behind_a_body_are_not_fields_of_the_head(pair: Pair, is_split: bool) -> None:
+    """A proxy may pass trailers on. A credential or a path there must not count (RFC 9110, section 6.5.1)."""
+    start = head("POST", "/v1/check", "Transfer-Encoding: chunked")
+    chunks = b"%x\r\n%s\r\n0\r\nAuthorization: Bearer %s\r\n\r\n" % (len(LIST), LIST, ACME.encode())
+    pieces = (start, chunks + LAST) if is_split else (start + chunks + LAST,)
+    answers = [plain(said(port, pieces)) for port in pair.ports]
+    assert answers[0] == answers[1]
+    assert answers[0].startswith(b"HTTP/1.1 401 ")
+
+
 def test_a_client_that_waits_for_100_is_told_to_go_on(pair: Pair) -> None:
     for port in pair.ports:
         with RawClient(port, post("/v1/check", LIST, "Expect: 100-continue")[: -len(LIST)]) as client:

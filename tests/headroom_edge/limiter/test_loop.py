@@ -85,6 +85,23 @@ def test_a_cancelled_caller_leaves_the_others_their_replies(valkey_url: str, run
     run(work())
 
 
+def test_cancelled_callers_do_not_open_the_breaker(valkey_url: str, run: Run) -> None:
+    """A client that leaves says nothing about the store. Otherwise it could switch off everybody's limits."""
+
+    async def work() -> None:
+        async with AsyncLimiter.from_url(valkey_url, budget_ms=60_000) as limiter:
+            await ask(limiter)
+            for _ in range(50):
+                task = asyncio.create_task(ask(limiter))
+                await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            assert limiter.breaker.state is BreakerState.CLOSED
+            assert not (await ask(limiter)).degraded
+
+    run(work())
+
+
 def test_a_cancelled_probe_lets_the_next_one_try(proxy: Proxy, run: Run) -> None:
     settings = BreakerSettings(failures=1, of=1, cooldown_s=0.001)
 

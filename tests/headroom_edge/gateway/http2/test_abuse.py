@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headroom_edge.gateway.http2 import connections, frames
+from headroom_edge.gateway.http2 import connection, connections, frames
 from headroom_edge.gateway.http2.connection import RESETS, STREAMS, Answer, Call
 from headroom_edge.gateway.http2.frames import ErrorCode
 from tests.headroom_edge.gateway.http2.raw_client import RawClient, grpc_message, served
@@ -110,6 +110,43 @@ async def test_a_connection_sends_no_more_unfinished_bytes_than_its_window() -> 
             client.send(frames.DATA, 0, number, grpc_message(b"z" * 16_000)[:16_000])
         assert await client.said_goodbye() == ErrorCode.FLOW_CONTROL_ERROR
         assert await is_served(bystander)
+
+
+def _floods() -> dict[str, bytes]:
+    window = frames.INITIAL_WINDOW_SIZE.to_bytes(2, "big")
+    settings = b"".join(window + size.to_bytes(4, "big") for size in range(2_000))
+    return {
+        "settings in one frame": frames.frame(frames.SETTINGS, 0, 0, settings),
+        "frames of settings": 2_000 * frames.settings([(frames.INITIAL_WINDOW_SIZE, 0)]),
+        "windows that grow by 1": 2_000 * frames.window_update(0, 1),
+        "pings": 2_000 * frames.frame(frames.PING, 0, 0, b"12345678"),
+        "empty frames of data": 2_000 * frames.frame(frames.DATA, 0, 1),
+        "frames of an unknown kind": 2_000 * frames.frame(99, 0, 0),
+    }
+
+
+@pytest.mark.parametrize("flood", _floods())
+async def test_a_flood_of_frames_without_calls_ends_the_connection(flood: str) -> None:
+    async with served(Undecided()) as server, server.client() as bystander, server.client() as client:
+        for _ in range(STREAMS):
+            client.head()
+        client.writer.write(_floods()[flood])
+        assert await client.said_goodbye() in (ErrorCode.ENHANCE_YOUR_CALM, None)
+        assert await is_served(bystander)
+        assert server.connections.held == 0
+
+
+async def test_header_lists_of_open_streams_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One byte of a block may stand for four thousand of its list."""
+    monkeypatch.setattr(connection, "UNFINISHED", 1_000_000)
+    async with served(Undecided()) as server, server.client() as bystander, server.client() as client:
+        remembered = b"\x40" + frames.literal("x", "v" * 3_900)[1:]
+        client.send(frames.HEADERS, frames.END_HEADERS, 1, remembered)
+        for number in range(3, 2 * STREAMS, 2):
+            client.send(frames.HEADERS, frames.END_HEADERS, number, b"\xbe" * 4)
+        assert await client.said_goodbye() == ErrorCode.ENHANCE_YOUR_CALM
+        assert await is_served(bystander)
+        assert server.connections.held == 0
 
 
 @pytest.fixture

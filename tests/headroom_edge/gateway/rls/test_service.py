@@ -204,7 +204,6 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
     [
         ({"tenant": "acme"}, "the entry endpoint is missing; send it, or method and path."),
         ({"tenant": "acme", "path": "/v1/rides"}, "the entry endpoint is missing; send it, or method and path."),
-        ({**LIST, "endpoint": "x" * 201}, "endpoint must be a name of 1 to 200 characters."),
         ({**LIST, "ip": "1", "remote_address": "2"}, "the entry 'ip' is there twice; send each once."),
         ({**LIST, "X-User": "7"}, "'X-User' is not a valid dimension; use names such as ip, key or user."),
         ({**LIST, "holder": "7"}, "'holder' is not a valid dimension; use names such as ip, key or user."),
@@ -220,6 +219,13 @@ def test_a_descriptor_that_cannot_be_read_gets_one_sentence(
 @pytest.mark.parametrize(
     ("entries", "key", "sentence"),
     [
+        ({"endpoint": "x" * 201}, "endpoint", "endpoint is over 200 characters; shorten it."),
+        ({"endpoint": ""}, "endpoint", "endpoint, or method and path, must not be empty; send a value."),
+        (
+            {"endpoint": "", "method": "", "path": "/v1"},
+            "endpoint",
+            "endpoint, or method and path, must not be empty; send a value.",
+        ),
         ({"user": "x" * 1_025}, "user", "user is over 1,024 characters; shorten it."),
         ({"user": b"\xff"}, "user", "user is not valid UTF-8; send valid text."),
         ({"tenant": b"\xff"}, "tenant", "tenant is not valid UTF-8; send valid text."),
