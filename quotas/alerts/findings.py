@@ -106,7 +106,8 @@ def _degraded(on: Mapping[str, RuleRow]) -> Iterator[Finding]:
         yield Finding(DEGRADED.name, "", row.threshold, "Redis does not answer")
     elif (count := len(enforcement.degraded)) >= row.threshold:
         hosts = ", ".join(sorted({each.host for each in enforcement.degraded})[:5])
-        yield Finding(DEGRADED.name, "", count, f"{count} enforcers decide without Redis ({hosts})")
+        who = "1 enforcer decides" if count == 1 else f"{count} enforcers decide"
+        yield Finding(DEGRADED.name, "", count, f"{who} without Redis ({hosts})")
 
 
 def _lags(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:

@@ -10,16 +10,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
 from headroom_edge.gateway.http2 import frames
+from headroom_edge.gateway.http2.calls import (
+    LARGEST_MESSAGE,
+    PREFIX_BYTES,
+    TOO_LARGE,
+    Call,
+    GrpcRefusal,
+    Handler,
+    Reply,
+    Stream,
+    fault_of,
+)
 from headroom_edge.gateway.http2.connections import UNFINISHED, Http2Connections
 from headroom_edge.gateway.http2.frames import ErrorCode, Http2Error
-from headroom_edge.gateway.http2.header_blocks import LARGEST_LIST, Fields, HeaderBlocks
+from headroom_edge.gateway.http2.header_blocks import LARGEST_LIST, HeaderBlocks
 
 STREAMS: Final = 256  # open at once, and calls under way
-LARGEST_MESSAGE: Final = 262_144
 LARGEST_BLOCK: Final = 16_384  # bytes of HEADERS and its CONTINUATIONs
 CONTINUATIONS: Final = 8  # of one block
 WINDOW: Final = 524_288  # bytes of unfinished messages on one connection
@@ -31,48 +40,7 @@ SETTINGS_AT_ONCE: Final = 32
 STREAM_BYTES: Final = 1_024  # what an open stream takes, besides its fields and its message
 RESETS: Final = 200  # more than were answered
 
-# Of gRPC.
-RESOURCE_EXHAUSTED: Final = 8
-UNIMPLEMENTED: Final = 12
-INTERNAL: Final = 13
-PREFIX_BYTES: Final = 5  # in front of a message: a flag, and its length
-
-
-@dataclass(frozen=True, slots=True)
-class GrpcRefusal:
-    status: int
-    sentence: str
-
-
-TOO_LARGE: Final = GrpcRefusal(RESOURCE_EXHAUSTED, "The message is over 262,144 bytes; send fewer descriptors.")
-
-
-@dataclass(slots=True)
-class Call:
-    fields: Fields  # with `:path`, and the metadata
-    message: bytes
-    peer: str  # address of the connected peer; empty over a Unix socket
-
-
 HeaderBlock: TypeAlias = tuple[int, int, list[bytes]]  # stream, flags, parts
-Reply: TypeAlias = bytes | GrpcRefusal
-Answer: TypeAlias = Callable[[Reply], None]
-Handler: TypeAlias = Callable[[Call, Answer], None]
-
-
-class Stream:
-    __slots__ = ("body", "fields", "held", "is_asked", "number", "received", "unsent", "waits_since", "window")
-
-    def __init__(self, number: int, fields: Fields, window: int, now: float) -> None:
-        self.number = number
-        self.fields = fields
-        self.body: bytes | bytearray = b""
-        self.is_asked = False  # its message is whole; no more may come
-        self.received = 0  # bytes on the wire
-        self.held = 0  # bytes that it takes
-        self.window = window  # bytes that the client still takes
-        self.unsent = b""  # of an answer that waits for a larger window
-        self.waits_since: float | None = now  # for its client; None: for this server
 
 
 class Http2Connection(asyncio.Protocol):
@@ -429,7 +397,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _ask(self, stream: Stream) -> None:
         body, stream.waits_since, stream.is_asked = stream.body, None, True
-        problem = _problem(stream.fields, body)
+        problem = fault_of(stream.fields, body)
         if stream.received:
             self._release(stream)
         if problem is not None:
@@ -528,15 +496,3 @@ def _grown(window: int, increment: int) -> int:
     if window + increment > frames.LARGEST_WINDOW:
         raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "a window is at most 2,147,483,647 bytes")
     return window + increment
-
-
-def _problem(fields: Fields, body: bytes | bytearray) -> GrpcRefusal | None:
-    if fields.get(":method") != "POST" or not fields.get("content-type", "").startswith("application/grpc"):
-        return GrpcRefusal(UNIMPLEMENTED, "This port serves gRPC only; send POST with content-type application/grpc.")
-    if len(body) < PREFIX_BYTES or int.from_bytes(body[1:PREFIX_BYTES], "big") != len(body) - PREFIX_BYTES:
-        return GrpcRefusal(INTERNAL, "A call must carry exactly one whole message.")
-    if len(body) > LARGEST_MESSAGE + PREFIX_BYTES:
-        return TOO_LARGE
-    if body[0]:
-        return GrpcRefusal(UNIMPLEMENTED, "The message is compressed; send it uncompressed.")
-    return None

@@ -9,7 +9,8 @@ from typing import Final
 
 from headroom_edge import AsyncLimiter
 from headroom_edge.core import Conversation, Core
-from headroom_edge.gateway.http2.connection import Answer, Call, GrpcRefusal, Http2Connection
+from headroom_edge.gateway.http2.calls import INTERNAL, UNIMPLEMENTED, Answer, Call, GrpcRefusal
+from headroom_edge.gateway.http2.connection import Http2Connection
 from headroom_edge.gateway.http2.connections import Http2Connections
 from headroom_edge.gateway.rls.access import Access
 from headroom_edge.gateway.rls.answers import FaultError, Reply
@@ -22,8 +23,6 @@ logger = logging.getLogger("headroom_edge")
 PATH: Final = f"/{SERVICE}/{METHOD}"
 GRACE_S: Final = 5.0  # for calls that are under way when the server stops
 BACKLOG: Final = 512
-INTERNAL: Final = 13
-UNIMPLEMENTED: Final = 12
 # Of grpc-timeout, in milliseconds.
 _UNITS_MS: Final = {"H": 3_600_000.0, "M": 60_000.0, "S": 1_000.0, "m": 1.0, "u": 0.001, "n": 0.000_001}
 

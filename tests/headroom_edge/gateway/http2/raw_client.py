@@ -11,7 +11,8 @@ from typing import Self
 from hpack import Decoder, Encoder
 
 from headroom_edge.gateway.http2 import frames
-from headroom_edge.gateway.http2.connection import Handler, Http2Connection
+from headroom_edge.gateway.http2.calls import Handler
+from headroom_edge.gateway.http2.connection import Http2Connection
 from headroom_edge.gateway.http2.connections import Http2Connections
 
 PATIENCE_SECONDS = 60.0

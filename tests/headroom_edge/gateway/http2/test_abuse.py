@@ -12,7 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from headroom_edge.gateway.http2 import connection, connections, frames
-from headroom_edge.gateway.http2.connection import RESETS, STREAMS, Answer, Call
+from headroom_edge.gateway.http2.calls import Answer, Call
+from headroom_edge.gateway.http2.connection import RESETS, STREAMS
 from headroom_edge.gateway.http2.frames import ErrorCode
 from tests.headroom_edge.gateway.http2.raw_client import RawClient, grpc_message, served
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from headroom_edge.gateway.http2 import frames
-from headroom_edge.gateway.http2.connection import Answer, Call, GrpcRefusal
+from headroom_edge.gateway.http2.calls import Answer, Call, GrpcRefusal
 from headroom_edge.gateway.http2.frames import ErrorCode
 from tests.headroom_edge.gateway.http2.raw_client import RawClient, ServedHttp2, grpc_message, served
 
