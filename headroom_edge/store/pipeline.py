@@ -32,7 +32,7 @@ class Answer(Protocol):
 class PendingCall:
     """Commands that await their replies, and who gets them."""
 
-    __slots__ = ("answer", "budget_s", "commands", "deadline", "replies")
+    __slots__ = ("answer", "budget_s", "commands", "deadline", "is_told", "replies")
 
     def __init__(self, commands: Sequence[bytes], answer: Answer, budget_s: float, deadline: float) -> None:
         self.commands = commands
@@ -40,10 +40,22 @@ class PendingCall:
         self.budget_s = budget_s
         self.deadline = deadline
         self.replies: list[Any] = []
+        self.is_told = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits for the replies any more."""
+        return self.is_told or self.answer.done()
 
     def fail(self, error: StoreError) -> None:
-        if not self.answer.done():
+        if not self.is_over:
+            self.is_told = True
             self.answer.set_exception(error)
+
+    def succeed(self) -> None:
+        if not self.is_over:
+            self.is_told = True
+            self.answer.set_result(self.replies)
 
 
 class Stream(asyncio.Protocol):
@@ -83,8 +95,7 @@ class Stream(asyncio.Protocol):
             self._demoted = True
         if len(call.replies) == len(call.commands):
             self.pending.popleft()
-            if not call.answer.done():
-                call.answer.set_result(call.replies)
+            call.succeed()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.drop(StoreLostError(f"the connection broke: {exc or 'closed by the store'}"))
@@ -172,7 +183,7 @@ class Pipeline:
         self._send()
 
     def _send(self) -> None:
-        calls = [call for call in self._unsent if not call.answer.done()]
+        calls = [call for call in self._unsent if not call.is_over]
         if self._stream is None or not calls:
             return
         self._unsent = []
@@ -228,7 +239,7 @@ class Pipeline:
 
     def _watch_next(self) -> None:
         pending = self._stream.pending if self._stream is not None else ()
-        deadlines = [call.deadline for call in (*pending, *self._unsent) if not call.answer.done()]
+        deadlines = [call.deadline for call in (*pending, *self._unsent) if not call.is_over]
         if deadlines:
             self._watch(min(deadlines))
 
