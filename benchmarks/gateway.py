@@ -8,7 +8,6 @@ processor time, which stays valid if other processes use its core too.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,7 @@ import psutil
 import redis.asyncio
 import uvloop
 
-from benchmarks.contestants.servers import CLIENT_CORE, SERVER_CORE, on_core
+from benchmarks.contestants.servers import CLIENT_CORE, SERVER_CORE, listens, on_core
 from benchmarks.report import BenchmarkRow
 from benchmarks.web.client import CONNECTIONS, LoadResult, as_fast_as_it_goes, at_a_rate, request
 from config.data_folders import ROOT
@@ -37,7 +36,6 @@ REQUESTS = 6_400  # per contestant and round
 CALM_SECONDS = 2.0
 ALONE = 400  # sequential requests per round
 PLENTY = 1_000_000_000
-START_SECONDS = 30.0
 
 HELLO = request("GET", "/")
 GUARDED = request("GET", "/v1/rides/7", x_api_key=ACME)
@@ -111,15 +109,8 @@ def server(name: str, url: str) -> Iterator[Server]:
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while process.poll() is None and time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.02)
-        else:
-            return
-    raise SystemExit("headroom: a server did not start; see its output above.")
+    if not listens(port, process):
+        raise SystemExit("headroom: a server did not start; see its output above.")
 
 
 def on_loop(work: Awaitable[LoadResult]) -> LoadResult:

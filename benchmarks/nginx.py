@@ -20,8 +20,8 @@ from statistics import median
 
 import psutil
 
-from benchmarks.contestants.servers import SERVER_CORE
-from benchmarks.gateway import ROUNDS, START_SECONDS, on_loop, store, wait_for
+from benchmarks.contestants.servers import SERVER_CORE, START_SECONDS
+from benchmarks.gateway import ROUNDS, on_loop, store, wait_for
 from benchmarks.report import BenchmarkRow
 from benchmarks.web.client import CONNECTIONS, as_fast_as_it_goes, request
 from config.data_folders import ROOT

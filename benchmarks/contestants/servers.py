@@ -106,7 +106,7 @@ def started(command: Sequence[str], port: int, environment: Mapping[str, str]) -
                 preexec_fn=end_with_parent(signal.SIGTERM),  # noqa: PLW1509 - no threads here
             )
         try:
-            if not _listens(port, process):
+            if not listens(port, process):
                 output.seek(0)
                 raise SystemExit(f"headroom: {command[0]} did not start: {output.read()[-500:].decode()}")
             yield Server(port, psutil.Process(process.pid))
@@ -114,7 +114,7 @@ def started(command: Sequence[str], port: int, environment: Mapping[str, str]) -
             stop_process(process, signal.SIGTERM)
 
 
-def _listens(port: int, process: subprocess.Popen[bytes]) -> bool:
+def listens(port: int, process: subprocess.Popen[bytes]) -> bool:
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         try:
