@@ -227,6 +227,7 @@ class ValkeyOptions:
     socket: Path | None = None
     port: int = 0
     durable: bool = True
+    sentinel: Path | None = None  # run as a Sentinel, with this file for its settings and its memory
     extra: Sequence[str] = field(default_factory=tuple)
 
 
@@ -246,6 +247,9 @@ def start_embedded_valkey(places: Places, *, durable: bool = True) -> ServerProc
 
 
 def _valkey_command(folder: Path, options: ValkeyOptions) -> list[str]:
+    if options.sentinel is not None:
+        pid = ("--pidfile", str(folder / "pid"))
+        return [str(valkey_program()), str(options.sentinel), "--sentinel", "--dir", str(folder), *pid, *options.extra]
     command = [str(valkey_program()), "--bind", "127.0.0.1", "--port", str(options.port), "--dir", str(folder)]
     # No eviction: an evicted counter would be a fresh budget.
     command += ["--pidfile", str(folder / "pid"), "--maxmemory-policy", "noeviction", "--save", ""]

@@ -22,6 +22,7 @@ from config.embedded import ServerProcess, start_postgres
 from tenants import privileges
 from tenants.keyring import API_KEYS, read_keys
 from tests import database
+from tests.clusters import SpareCluster, SpareSentinels
 from tests.faults.proxy import Proxy
 from tests.figures import figures, pytest_terminal_summary
 from tests.valkeys import SpareValkey
@@ -151,6 +152,34 @@ def spare_valkey(tmp_path: Path) -> Iterator[Callable[..., SpareValkey]]:
             return stack.enter_context(SpareValkey(folder, durable=durable, extra=extra))
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpareCluster]:
+    """For tests that leave every node alive and every slot where it was. Others start `spare_cluster`."""
+    with SpareCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared_cluster: SpareCluster) -> SpareCluster:
+    """Without keys and functions."""
+    for node in shared_cluster.primaries():
+        shared_cluster.on(node, "FLUSHALL")
+        shared_cluster.on(node, "FUNCTION", "FLUSH")
+    return shared_cluster
+
+
+@pytest.fixture
+def spare_cluster(tmp_path: Path) -> Iterator[SpareCluster]:
+    with SpareCluster(tmp_path) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def sentinels(tmp_path: Path) -> Iterator[SpareSentinels]:
+    with SpareSentinels(tmp_path) as watched:
+        yield watched
 
 
 @pytest.fixture

@@ -59,6 +59,9 @@ class SpareValkey:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.resume()
         self._server.stop()
 
@@ -69,6 +72,10 @@ class SpareValkey:
     @property
     def pid(self) -> int:
         return self._server.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._server.process.poll() is None
 
     def client(self, socket_timeout: float = 120) -> redis.Redis:
         return redis.Redis(port=self.port, socket_timeout=socket_timeout, retry=Retry(NoBackoff(), 0))
@@ -90,7 +97,7 @@ class SpareValkey:
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._server.process.poll() is None:
+        if self.is_running:
             os.kill(self.pid, number)
 
     def _launch_on_free_port(self) -> ServerProcess:

@@ -1,21 +1,37 @@
-"""The store's address, parsed from a URL."""
+"""The store's address, parsed from a URL: one server, a cluster, or a primary that Sentinels watch."""
 
 from __future__ import annotations
 
+import re
 import ssl
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-SCHEMES: Final = ("redis", "rediss", "unix")
-EXAMPLE: Final = "write it like redis://user:password@host:6379/0, rediss://host:6380/0 or unix:///run/valkey.sock?db=0"
+CLUSTER: Final = "+cluster"
+SENTINEL: Final = "+sentinel"
+SCHEMES: Final = (
+    *("redis", "rediss", "unix"),
+    *("redis+cluster", "rediss+cluster"),
+    *("redis+sentinel", "rediss+sentinel"),
+)
+EXAMPLE: Final = (
+    "write it like redis://user:password@host:6379/0, rediss://host:6380/0, unix:///run/valkey.sock?db=0, "
+    "redis+cluster://host1:6379,host2:6379 or redis+sentinel://host1:26379,host2:26379/name/0"
+)
 DEFAULT_PORT: Final = 6379
+SENTINEL_PORT: Final = 26379
 _VERIFY: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-_QUERY: Final = frozenset({"db", "ssl_cert_reqs", "ssl_check_hostname", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
+_TLS: Final = frozenset({"ssl_cert_reqs", "ssl_check_hostname", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
+_OF_SENTINELS: Final = frozenset({"sentinel_username", "sentinel_password"})
+_PLACE: Final = re.compile(r"(?P<host>\[[^\]]+\]|[^:\[\]]*)(?::(?P<port>\d*))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
+    """One server."""
+
     host: str
     port: int
     path: str = ""  # of a Unix socket; empty: use host and port
@@ -28,36 +44,104 @@ class Address:
         """For log messages: without user and password."""
         return self.path or f"{self.host}:{self.port}"
 
+    def at(self, host: str, port: int) -> Address:
+        """Another server of the same installation."""
+        return replace(self, host=host, port=port)
 
-def parse_url(url: str) -> Address:
+
+@dataclass(frozen=True, slots=True)
+class ClusterAddress:
+    """Any of these nodes tells the others."""
+
+    nodes: tuple[Address, ...]
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.nodes))
+
+
+@dataclass(frozen=True, slots=True)
+class SentinelAddress:
+    """Any of these Sentinels tells where the primary is."""
+
+    sentinels: tuple[Address, ...]
+    name: str  # under which the Sentinels know the primary
+    primary: Address  # how to sign in there; its host and port are asked for
+
+    def __str__(self) -> str:
+        return f"{self.name} of {','.join(map(str, self.sentinels))}"
+
+
+StoreAddress: TypeAlias = Address | ClusterAddress | SentinelAddress
+
+
+def parse_url(url: str) -> StoreAddress:
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
-        raise ValueError(
-            f"The store's URL has an unsupported scheme, {parts.scheme!r} (only single servers work so far); {EXAMPLE}."
-        )
+        raise ValueError(f"The store's URL has an unsupported scheme, {parts.scheme!r}; {EXAMPLE}.")
     query = dict(parse_qsl(parts.query))
-    unknown = sorted(query.keys() - _QUERY)
+    known = _TLS | {"db"} | (_OF_SENTINELS if parts.scheme.endswith(SENTINEL) else frozenset())
+    unknown = sorted(query.keys() - known)
     if unknown:
         raise ValueError(f"The store's URL has an unknown option, {unknown[0]!r}; remove it.")
-    local = parts.scheme == "unix"
-    if local and not parts.path:
+    if parts.scheme == "unix":
+        return _socket(parts, query)
+    if parts.scheme.endswith(CLUSTER):
+        return _cluster(parts, query)
+    if parts.scheme.endswith(SENTINEL):
+        return _watched(parts, query)
+    (address,) = _places(parts, query, DEFAULT_PORT, most=1)
+    return replace(address, db=_db(query.get("db", parts.path.strip("/"))))
+
+
+def is_clustered(url: str) -> bool:
+    return urlsplit(url).scheme.endswith(CLUSTER)
+
+
+def _socket(parts: SplitResult, query: Mapping[str, str]) -> Address:
+    if not parts.path:
         raise ValueError(f"The store's URL has no socket path; {EXAMPLE}.")
-    return Address(
-        host=parts.hostname or "localhost",
-        port=_port(parts),
-        path=unquote(parts.path) if local else "",
-        db=_db(query.get("db", "" if local else parts.path.strip("/"))),
-        username=unquote(parts.username or ""),
-        password=unquote(parts.password or ""),
-        tls=_tls(query) if parts.scheme == "rediss" else None,
+    username, password = unquote(parts.username or ""), unquote(parts.password or "")
+    path, db = unquote(parts.path), _db(query.get("db", ""))
+    return Address("localhost", DEFAULT_PORT, path=path, db=db, username=username, password=password)
+
+
+def _cluster(parts: SplitResult, query: Mapping[str, str]) -> ClusterAddress:
+    if _db(query.get("db", parts.path.strip("/"))):
+        raise ValueError("A cluster has database 0 only; remove the number from the end of the store's URL.")
+    return ClusterAddress(_places(parts, query, DEFAULT_PORT))
+
+
+def _watched(parts: SplitResult, query: Mapping[str, str]) -> SentinelAddress:
+    name, _, db = parts.path.strip("/").partition("/")
+    if not name:
+        raise ValueError(f"The store's URL does not name the primary that the Sentinels watch; {EXAMPLE}.")
+    places = _places(parts, query, SENTINEL_PORT)
+    username, password = query.get("sentinel_username", ""), query.get("sentinel_password", "")
+    sentinels = tuple(replace(place, username=username, password=password) for place in places)
+    return SentinelAddress(sentinels, unquote(name), replace(places[0], db=_db(query.get("db", db))))
+
+
+def _places(parts: SplitResult, query: Mapping[str, str], port: int, most: int = 1_000) -> tuple[Address, ...]:
+    """The servers that the URL lists, with commas between them."""
+    userinfo, _, listed = parts.netloc.rpartition("@")
+    username, _, password = userinfo.partition(":")
+    tls = _tls(query) if parts.scheme.startswith("rediss") else None
+    places = [_place(text, port) for text in listed.split(",")]
+    if len(places) > most:
+        raise ValueError(f"The store's URL names several servers; {EXAMPLE}.")
+    return tuple(
+        Address(host, port, username=unquote(username), password=unquote(password), tls=tls) for host, port in places
     )
 
 
-def _port(parts: SplitResult) -> int:
-    try:
-        return parts.port or DEFAULT_PORT
-    except ValueError:
-        raise ValueError(f"The port in the store's URL must be a number from 1 to 65535; {EXAMPLE}.") from None
+def _place(text: str, default: int) -> tuple[str, int]:
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} in the store's URL is not a host and a port; {EXAMPLE}.")
+    port = int((found["port"] or "")[:6] or default)
+    if not 1 <= port <= 65_535:
+        raise ValueError(f"The port in the store's URL must be a number from 1 to 65535; {EXAMPLE}.")
+    return found["host"].strip("[]").lower() or "localhost", port
 
 
 def _db(text: str) -> int:
@@ -68,7 +152,7 @@ def _db(text: str) -> int:
     return int(text)
 
 
-def _tls(query: dict[str, str]) -> ssl.SSLContext:
+def _tls(query: Mapping[str, str]) -> ssl.SSLContext:
     verify = query.get("ssl_cert_reqs", "required")
     if verify not in _VERIFY:
         raise ValueError(f"ssl_cert_reqs in the store's URL must be one of {', '.join(_VERIFY)}, not {verify!r}.")
