@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar, Unpack
 
 from headroom_edge.background_chores import LEASES_TICK, TICK_S, Chore
@@ -14,13 +14,12 @@ from headroom_edge.callbacks import CallbackDriver, CallbackRun
 from headroom_edge.check import Check, SubjectValues
 from headroom_edge.core import CHECK, PEEK, Conversation, Core
 from headroom_edge.decision import Decision
-from headroom_edge.errors import StoreError
 from headroom_edge.leases.allowance import AsyncAllowance
 from headroom_edge.leases.lease import Lease
 from headroom_edge.settings import READY_MS, Options, Settings, seconds
-from headroom_edge.store.address import Address, parse_url
-from headroom_edge.store.breaker import Breaker, BreakerState
-from headroom_edge.store.pipeline import Pipeline
+from headroom_edge.store.address import StoreAddress, parse_url
+from headroom_edge.store.breaker import Breaker
+from headroom_edge.store.on_loop import Breakers, LoopStore, open_on_loop
 
 T = TypeVar("T")
 
@@ -28,14 +27,15 @@ T = TypeVar("T")
 class AsyncLimiter:
     """Limiter for an event loop. Checks made in the same tick of the loop are sent in one write on one connection."""
 
-    def __init__(self, address: Address, settings: Settings) -> None:
+    def __init__(self, address: StoreAddress, settings: Settings) -> None:
         self._address = address
         self._settings = settings
         self._budget_s = settings.budget_ms / 1_000
         self._patience_s = settings.connect_timeout_ms / 1_000
         self._core = settings.core(address)
         self._leases = self._core.leases
-        self._pipeline: Pipeline | None = None
+        self._breakers = Breakers(settings.breaker)
+        self._pipeline: LoopStore | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -59,15 +59,14 @@ class AsyncLimiter:
             await self._leave(self._pipeline)
             self._pipeline.close()
 
-    async def _leave(self, pipeline: Pipeline) -> None:
-        if pipeline.loop is not asyncio.get_running_loop() or self._core.breaker.state is not BreakerState.CLOSED:
+    async def _leave(self, pipeline: LoopStore) -> None:
+        if pipeline.loop is not asyncio.get_running_loop() or not pipeline.is_reachable:
             return
         if self._leases is not None:
             await self._run(self._core.give_back(), self._settings.connect_timeout_ms)
         goodbye = self._core.chores.heartbeat.goodbye()
         if goodbye is not None:
-            with suppress(StoreError):
-                await pipeline.ask([goodbye], self._patience_s)
+            await pipeline.ask([goodbye], self._patience_s, is_counted=False)
 
     async def ready(self, timeout_ms: float = READY_MS) -> bool:
         """Connect, and load the Lua library if the store has none. Call it before the first request."""
@@ -80,7 +79,8 @@ class AsyncLimiter:
 
     @property
     def breaker(self) -> Breaker:
-        return self._core.breaker
+        """In a cluster: of a primary that does not answer, if there is one."""
+        return self._breakers.worst
 
     async def check(
         self,
@@ -206,7 +206,7 @@ class AsyncLimiter:
         """For a connection, which stays on the running loop: as `start`, without looking for the loop each time."""
         return CallbackDriver(self._core, self._pipeline_here(), self._budget_s)
 
-    def _pipeline_here(self) -> Pipeline:
+    def _pipeline_here(self) -> LoopStore:
         pipeline = self._pipeline
         if pipeline is None or pipeline.loop is not asyncio.get_running_loop():
             return self._open_pipeline()
@@ -219,12 +219,7 @@ class AsyncLimiter:
             commands = next(talk)
             while True:
                 started = time.monotonic()
-                try:
-                    replies = await pipeline.ask(commands, budget_s)
-                except StoreError as error:
-                    commands = talk.throw(error)
-                else:
-                    commands = talk.send(replies)
+                commands = talk.send(await pipeline.ask(commands, budget_s))
                 budget_s = max(0.0, budget_s - (time.monotonic() - started))
         except StopIteration as end:
             answer: T = end.value
@@ -232,15 +227,15 @@ class AsyncLimiter:
         finally:
             talk.close()
 
-    def _open_pipeline(self) -> Pipeline:
-        self._pipeline = Pipeline(self._address, self._budget_s, self._patience_s)
+    def _open_pipeline(self) -> LoopStore:
+        self._pipeline = open_on_loop(self._address, self._budget_s, self._patience_s, self._breakers)
         if self._closed:
             self._pipeline.close()
         else:
             self._tick_later(self._pipeline)
         return self._pipeline
 
-    def _tick_later(self, pipeline: Pipeline) -> None:
+    def _tick_later(self, pipeline: LoopStore) -> None:
         tick_s = TICK_S if self._leases is None else TICK_S * LEASES_TICK
         self._tick = pipeline.loop.call_later(tick_s, self._attend)
 
@@ -249,18 +244,18 @@ class AsyncLimiter:
             return
         self._tick_later(self._pipeline)
         # While the breaker is open, a request probes the store; the chores must not.
-        if self._core.breaker.state is BreakerState.CLOSED:
+        if self._pipeline.is_reachable:
             self._do_chores(self._pipeline)
 
-    def _do_chores(self, pipeline: Pipeline) -> asyncio.Future[list[Any]] | None:
+    def _do_chores(self, pipeline: LoopStore) -> asyncio.Future[list[Any]] | None:
         """Send the due chores over the same connection as the checks, which do not wait for them."""
         chores = self._core.chores.take()
         if not chores:
             return None
-        asked = pipeline.ask([chore.command for chore in chores], self._patience_s)
+        asked = pipeline.ask([chore.command for chore in chores], self._patience_s, is_counted=False)
         asked.add_done_callback(lambda answer: self._settle(chores, answer))
         return asked
 
     def _settle(self, chores: list[Chore], answer: asyncio.Future[list[Any]]) -> None:
-        unanswered = answer.cancelled() or answer.exception() is not None
-        self._core.chores.settle(chores, None if unanswered else answer.result())
+        if not answer.cancelled():
+            self._core.chores.settle(chores, answer.result())

@@ -16,6 +16,7 @@ from typing import Any, Final
 from hiredis import ReplyError
 
 from headroom_edge.check import encode_profile, pack
+from headroom_edge.errors import StoreError
 from headroom_edge.failure import DegradedReport, FailureModes
 from headroom_edge.heartbeat import Heartbeat
 from headroom_edge.key_uses import KeyUses
@@ -70,15 +71,13 @@ class Chores:
         regular = [*self._heartbeat(), *self._late_releases(), *self._reports(), *self._plans()]
         return [*regular, *self._observed(), *self._key_uses(), *self.take_leases()]
 
-    def settle(self, chores: list[Chore], replies: list[Any] | None) -> None:
-        """`replies` is None if the store did not answer."""
-        if replies is None:
-            for chore in chores:
-                chore.undone()
-            return
+    def settle(self, chores: list[Chore], replies: list[Any]) -> None:
+        """A StoreError instead of a reply: the store did not answer."""
         for chore, reply in zip(chores, replies, strict=True):
+            if isinstance(reply, StoreError):
+                chore.undone()
             # Most errors are not retried: the tenant is gone, or the library does not have the function.
-            if isinstance(reply, ReplyError):
+            elif isinstance(reply, ReplyError):
                 chore.refused(reply)
             else:
                 chore.done(reply)

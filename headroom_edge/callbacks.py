@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from headroom_edge.check import Check, encode_check
-from headroom_edge.core import CHECK, Commands, Conversation, Core
+from headroom_edge.core import CHECK, Conversation, Core
 from headroom_edge.decision import Decision
-from headroom_edge.errors import StoreError
-from headroom_edge.store.breaker import BreakerState
-from headroom_edge.store.pipeline import Pipeline
+from headroom_edge.store.on_loop import LoopStore
 
 T = TypeVar("T")
 Failed = Callable[[Exception], None]
@@ -29,7 +27,7 @@ class CallbackRun(Generic[T]):
     def __init__(
         self,
         talk: Conversation[T],
-        pipeline: Pipeline,
+        pipeline: LoopStore,
         budget_s: float,  # for all round trips together
         done: Callable[[T], None],
         failed: Failed,  # gets what the conversation or `done` raises, and must not raise
@@ -42,20 +40,17 @@ class CallbackRun(Generic[T]):
         self._asked_s = time.monotonic()
 
     def begin(self) -> None:
-        self._go_on(self._talk.send, None)
+        self._go_on(None)
 
     def done(self) -> bool:
         return False
 
     def set_result(self, replies: list[Any], /) -> None:
-        self._go_on(self._talk.send, replies)
+        self._go_on(replies)
 
-    def set_exception(self, error: StoreError, /) -> None:
-        self._go_on(self._talk.throw, error)
-
-    def _go_on(self, resume: Callable[[Any], Commands], heard: list[Any] | StoreError | None) -> None:
+    def _go_on(self, heard: list[Any] | None) -> None:
         try:
-            commands = resume(heard)
+            commands = self._talk.send(heard)  # type: ignore[arg-type] # None begins a generator
         except StopIteration as end:
             self._end(end.value)
         except Exception as error:  # noqa: BLE001 - a bug in one conversation must not end the others' connection
@@ -78,7 +73,7 @@ class CallbackDriver:
     """Runs conversations on one event loop. One of `done` and `failed` is called, maybe before the call returns."""
 
     core: Core
-    pipeline: Pipeline
+    pipeline: LoopStore
     budget_s: float
 
     def start(self, talk: Conversation[T], done: Callable[[T], None], failed: Failed) -> None:
@@ -87,7 +82,7 @@ class CallbackDriver:
     def check(self, check: Check, done: Callable[[Decision], None], failed: Failed, *, rows: bool = True) -> None:
         """As `start` with `core.check`, for less."""
         core = self.core
-        if core.breaker.state is BreakerState.CLOSED and core.leases is None:
+        if core.is_direct:
             command = encode_check(CHECK, check, core.shards, rows=rows)
             self.pipeline.call((command,), self.budget_s, CheckRun(check, self, done, failed, rows=rows))
         else:
@@ -121,12 +116,6 @@ class CheckRun:
                 self._done(decision)
         except Exception as error:  # noqa: BLE001 - as in CallbackRun
             self._failed(error)
-
-    def set_exception(self, error: StoreError, /) -> None:
-        try:
-            self._done(self._driver.core.unanswered(self._check, error))
-        except Exception as bug:  # noqa: BLE001 - as in CallbackRun
-            self._failed(bug)
 
     def _ask_at_length(self) -> None:
         driver = self._driver

@@ -1,7 +1,8 @@
 """What both limiters share: arguments, retries, the breaker, failure modes. No I/O.
 
-A conversation is a generator. It yields the commands of one round trip and is sent their replies, or a StoreError is
-thrown into it; it returns the decisions. Limiter drives it with sockets, AsyncLimiter with an event loop.
+A conversation is a generator. It yields the commands of one round trip and is sent their replies; where there is none,
+a StoreError stands in its place. It returns the decisions. Limiter drives it with sockets, AsyncLimiter with an event
+loop. The way to the server of each command, and its breaker, are the store's.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from hiredis import ReplyError
 from headroom_edge.background_chores import Chores
 from headroom_edge.check import Check, encode_call, encode_check, pack
 from headroom_edge.decision import Decision, Failure, decision_of
-from headroom_edge.errors import StoreError, StoreRefusedError
+from headroom_edge.errors import StoreAddressError, StoreError, StoreRefusedError
 from headroom_edge.failure import FailureModes
 from headroom_edge.leases.ask import Ask
 from headroom_edge.leases.block import Grant
 from headroom_edge.leases.book import LeaseBook
 from headroom_edge.leases.decision import LeasedDecision
 from headroom_edge.lua_library import source
-from headroom_edge.store.breaker import Breaker, Permit
+from headroom_edge.store.node import ToAll
 
 T = TypeVar("T")
 Reply: TypeAlias = Any
@@ -45,10 +46,14 @@ _MISTAKES: Final = ("HRCOST", "HRARGS")
 class Core:
     shards: int
     rows: bool  # whether a check asks for rows by default
-    breaker: Breaker
     failures: FailureModes
     chores: Chores
     leases: LeaseBook | None = None
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether a check is one call of hr_check and nothing else."""
+        return self.leases is None
 
     def check(self, check: Check, rows: bool | None) -> Conversation[Decision]:
         """Decide one check, from a lease if there is one. `decide` always asks the store."""
@@ -71,13 +76,9 @@ class Core:
         """None if the store's library is older and does not know leases."""
         granted = False
         try:
-            permit = self.breaker.enter()
-            if permit is Permit.REFUSED:
-                return self._without_store(ask.check, "the breaker is open")
-            try:
-                reply, *profile = yield from self._ask(permit, ask.commands(self.shards))
-            except StoreError as error:
-                return self._without_store(ask.check, str(error))
+            reply, *profile = yield from self._ask(ask.commands(self.shards))
+            if isinstance(reply, StoreError):
+                return self._without_store(ask.check, reply)
             if _is_missing(reply):
                 book.pause()
                 return None
@@ -101,37 +102,28 @@ class Core:
     def decide(self, function: str, checks: Sequence[Check], rows: bool | None) -> Conversation[list[Decision]]:
         if not checks:
             return []
-        permit = self.breaker.enter()
-        if permit is Permit.REFUSED:
-            return [self._without_store(check, "the breaker is open") for check in checks]
         wanted = self.rows if rows is None else rows
         commands = [encode_check(function, check, self.shards, rows=wanted) for check in checks]
-        try:
-            replies = yield from self._ask(permit, commands)
-        except StoreError as error:
-            return [self._without_store(check, str(error)) for check in checks]
+        replies = yield from self._ask(commands)
         return [self._decision(check, reply) for check, reply in zip(checks, replies, strict=True)]
 
-    # The next two are what `decide` makes of one reply, for a check that a closed breaker let ask.
-
     def answered(self, check: Check, reply: Reply) -> Decision | None:
-        """None if the store lacks the function, which `decide` loads: nothing was counted."""
-        self.breaker.succeeded(Permit.ASK)
+        """What `decide` makes of one reply. None if the store lacks the function, which `decide` loads: nothing was
+        counted."""
         return None if _is_missing(reply) else self._decision(check, reply)
 
-    def unanswered(self, check: Check, error: StoreError) -> Decision:
-        self.breaker.failed(Permit.ASK)
-        return self._without_store(check, str(error))
-
     def ready(self) -> Conversation[bool]:
-        """Connect, and load the library if the store has none. Ignores the breaker."""
-        command = pack(("FCALL_RO", "hr_version", "0"))
-        try:
-            replies = yield [command]
-            (reply,) = yield from self._load_and_repeat([command], replies)
-        except StoreError:
-            return False
-        return not isinstance(reply, ReplyError)
+        """Connect to every server, and load the library where it is missing. Ignores the breakers.
+
+        Raises StoreAddressError if the URL is of the wrong kind.
+        """
+        commands = ToAll([pack(("FCALL_RO", "hr_version", "0"))])
+        replies = yield commands
+        if _is_missing(replies[0]):
+            _, *replies = yield ToAll([pack(("FUNCTION", "LOAD", source())), *commands])
+        if isinstance(replies[0], StoreAddressError):
+            raise replies[0]
+        return not isinstance(replies[0], Exception)
 
     def refund(self, decision: Decision) -> Conversation[int]:
         """Return the number of limits refunded; 0 if the store cannot be reached."""
@@ -169,11 +161,10 @@ class Core:
 
     def read(self, *commands: bytes) -> Conversation[list[Reply]]:
         """Send any other commands in one round trip. Raises StoreError if the store does not answer."""
-        permit = self.breaker.enter()
-        if permit is Permit.REFUSED:
-            raise StoreRefusedError("the breaker is open")
-        replies = yield from self._ask(permit, commands)
+        replies = yield from self._ask(commands)
         for reply in replies:
+            if isinstance(reply, StoreError):
+                raise reply
             if isinstance(reply, ReplyError):
                 raise _mistake(reply) or StoreRefusedError(str(reply))
         return replies
@@ -182,23 +173,11 @@ class Core:
         (reply,) = yield from self.read(command)
         return int(reply)
 
-    def _ask(self, permit: Permit, commands: Commands) -> Conversation[list[Reply]]:
-        try:
-            replies = yield commands
-            for reply in replies:
-                if isinstance(reply, ReplyError):
-                    replies = yield from self._load_and_repeat(commands, replies)
-                    break
-        except StoreError:
-            self.breaker.failed(permit)
-            raise
-        except BaseException:
-            # The caller was cancelled, which says nothing about the store. But a probe without an outcome would block
-            # all others.
-            if permit is Permit.PROBE:
-                self.breaker.failed(permit)
-            raise
-        self.breaker.succeeded(permit)
+    def _ask(self, commands: Commands) -> Conversation[list[Reply]]:
+        replies = yield commands
+        for reply in replies:
+            if isinstance(reply, ReplyError):
+                return (yield from self._load_and_repeat(commands, replies))
         return replies
 
     def _load_and_repeat(self, commands: Commands, replies: list[Reply]) -> Conversation[list[Reply]]:
@@ -215,15 +194,16 @@ class Core:
         return replies
 
     def _decision(self, check: Check, reply: Reply) -> Decision:
-        if isinstance(reply, ReplyError):
-            mistake = _mistake(reply)
+        if isinstance(reply, Exception):
+            mistake = _mistake(reply) if isinstance(reply, ReplyError) else None
             if mistake:
                 raise mistake
-            return self._without_store(check, str(reply))
+            return self._without_store(check, reply)
         try:
             decision = decision_of(check, reply)
         except (LookupError, TypeError, AttributeError, ValueError):
-            return self._without_store(check, f"the store's answer cannot be read: {reply!r:.100}")
+            unreadable = StoreError(f"the store's answer cannot be read: {reply!r:.100}")
+            return self._without_store(check, unreadable)
         if decision.revision:
             self.chores.heartbeat.latest = decision
             if self.leases is not None:
@@ -238,8 +218,10 @@ class Core:
             self.failures.learn((check.tenant, check.endpoint), "closed", decision.revision)
         return decision
 
-    def _without_store(self, check: Check, cause: str) -> Decision:
-        return self.failures.decide(check, reason=UNAVAILABLE, cause=cause)
+    def _without_store(self, check: Check, cause: Exception) -> Decision:
+        # With a URL of the wrong kind no limit would ever be enforced, so nobody is let through.
+        is_wrong = isinstance(cause, StoreAddressError)
+        return self.failures.decide(check, reason=UNAVAILABLE, cause=str(cause), mode="closed" if is_wrong else None)
 
 
 def _grant_of(reply: Reply) -> Grant | None:

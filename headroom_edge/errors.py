@@ -15,5 +15,9 @@ class StoreLostError(StoreError):
     """There is no connection, or it broke before the reply came."""
 
 
+class StoreAddressError(StoreError, ValueError):
+    """The URL is of the wrong kind for the server behind it. The message says which one to write."""
+
+
 class StoreRefusedError(StoreError):
     """The store replied with an error: it is up, but cannot decide (loading, read-only, out of memory)."""

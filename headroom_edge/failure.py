@@ -83,10 +83,11 @@ class FailureModes:
         # Thousands of tenants share a plan, so its text is kept once.
         self._plans.put(key, KnownPlan(revision, sys.intern(text)))
 
-    def decide(self, check: Check, *, reason: str, cause: str) -> Decision:
+    def decide(self, check: Check, *, reason: str, cause: str, mode: Failure | None = None) -> Decision:
+        """`mode`: instead of the plan's."""
         key = (check.tenant, check.endpoint)
         # Who names no tenant would be refused by the store, so an outage must not let them in.
-        mode = self._modes.get(key) or ("closed" if check.tenant == NOBODY else self.default)
+        mode = mode or self._modes.get(key) or ("closed" if check.tenant == NOBODY else self.default)
         plan = self._plans.get(key) if mode == "local" else None
         if mode == "local" and plan is None:
             # The plan was not fetched yet, so the default decides, as before the first reply.

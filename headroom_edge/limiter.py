@@ -10,35 +10,29 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Self, TypeVar, Unpack
-
-from hiredis import ReplyError
 
 from headroom_edge.background_chores import LEASES_TICK, TICK_S, Chore, nothing
 from headroom_edge.check import Check, SubjectValues
 from headroom_edge.core import CHECK, PEEK, Conversation, Core
 from headroom_edge.decision import Decision
-from headroom_edge.errors import StoreError
 from headroom_edge.leases.allowance import Allowance
 from headroom_edge.leases.lease import Lease
 from headroom_edge.settings import READY_MS, Options, Settings, seconds
-from headroom_edge.store.address import Address, parse_url
-from headroom_edge.store.breaker import Breaker, BreakerState
-from headroom_edge.store.connection import BlockingConnection
-from headroom_edge.store.pool import ConnectionPool
+from headroom_edge.store.address import StoreAddress, parse_url
+from headroom_edge.store.breaker import Breaker
+from headroom_edge.store.on_threads import ThreadStore, open_store
 
 
 class ChoreThread:
-    def __init__(self, core: Core, dial: Callable[[], BlockingConnection], patience_s: float) -> None:
+    def __init__(self, core: Core, store: ThreadStore, patience_s: float) -> None:
         self._core = core
-        self._dial = dial
+        self._store = store
         self._patience_s = patience_s
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._started = False
         self._thread: threading.Thread | None = None
-        self._connection: BlockingConnection | None = None
 
     def ensure(self) -> None:
         if not self._started:
@@ -66,20 +60,18 @@ class ChoreThread:
     def _attend(self) -> None:
         while not self._stopped.wait(TICK_S if self._core.leases is None else TICK_S * LEASES_TICK):
             # While the breaker is open, a request probes the store; the chores must not.
-            if self._core.breaker.state is BreakerState.CLOSED:
+            if self._store.is_reachable:
                 self.attend()
         self._leave()
 
     def _leave(self) -> None:
-        if self._core.breaker.state is BreakerState.CLOSED:
+        if self._store.is_reachable:
             while leases := self._core.chores.take_leases(everything=True):
                 if not self._do(leases):
                     break
             goodbye = self._core.chores.heartbeat.goodbye()
             if goodbye is not None:
                 self._do([Chore(goodbye, nothing, nothing)])
-        if self._connection is not None:
-            self._connection.close()
 
     def attend(self) -> None:
         chores = self._core.chores.take()
@@ -88,16 +80,10 @@ class ChoreThread:
 
     def _do(self, chores: list[Chore]) -> bool:
         """Returns whether the store answered without an error."""
-        try:
-            connection = self._connection or self._dial()
-            self._connection = None
-            replies = connection.exchange([chore.command for chore in chores], time.monotonic() + self._patience_s)
-        except StoreError:
-            self._core.chores.settle(chores, None)
-            return False
-        self._connection = connection
+        commands = [chore.command for chore in chores]
+        replies = self._store.attend(commands, time.monotonic() + self._patience_s)
         self._core.chores.settle(chores, replies)
-        return not any(isinstance(reply, ReplyError) for reply in replies)
+        return not any(isinstance(reply, Exception) for reply in replies)
 
 
 T = TypeVar("T")
@@ -110,7 +96,7 @@ class Limiter:
     plan's failure mode decides (`decision.degraded`). Invalid arguments raise ValueError.
     """
 
-    def __init__(self, address: Address, settings: Settings) -> None:
+    def __init__(self, address: StoreAddress, settings: Settings) -> None:
         self._address = address
         self._settings = settings
         self._budget_s = settings.budget_ms / 1_000
@@ -125,10 +111,9 @@ class Limiter:
     def _start_over(self) -> None:
         self._core = self._settings.core(self._address)
         self._leases = self._core.leases
-        patience_s = self._settings.connect_timeout_ms / 1_000
-        dial = partial(BlockingConnection, self._address, patience_s)
-        self._pool = ConnectionPool(dial, self._settings.connections)
-        self._chore_thread = ChoreThread(self._core, dial, patience_s)
+        settings, patience_s = self._settings, self._settings.connect_timeout_ms / 1_000
+        self._store = open_store(self._address, patience_s, settings.connections, settings.breaker)
+        self._chore_thread = ChoreThread(self._core, self._store, patience_s)
         # The thread must not outlive a limiter that was garbage-collected.
         weakref.finalize(self, self._chore_thread.stop)
 
@@ -141,10 +126,10 @@ class Limiter:
     def close(self) -> None:
         """Close the connections. Leases are given back and settled first, if the store answers within a second."""
         self._chore_thread.stop()
+        self._chore_thread.wait()
         if self._leases is not None:
-            self._chore_thread.wait()
             self._run(self._core.give_back(), self._settings.connect_timeout_ms)
-        self._pool.close()
+        self._store.close()
 
     def ready(self, timeout_ms: float = READY_MS) -> bool:
         """Connect, and load the Lua library if the store has none. Call it before the first request."""
@@ -157,7 +142,8 @@ class Limiter:
 
     @property
     def breaker(self) -> Breaker:
-        return self._core.breaker
+        """In a cluster: of a primary that does not answer, if there is one."""
+        return self._store.breaker
 
     def check(
         self,
@@ -264,16 +250,11 @@ class Limiter:
     def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
         deadline = time.monotonic() + (self._budget_s if budget_ms is None else seconds(budget_ms))
         self._chore_thread.ensure()
-        exchange = self._pool.exchange
+        exchange = self._store.exchange
         try:
             commands = next(talk)
             while True:
-                try:
-                    replies = exchange(commands, deadline)
-                except StoreError as error:
-                    commands = talk.throw(error)
-                else:
-                    commands = talk.send(replies)
+                commands = talk.send(exchange(commands, deadline))
         except StopIteration as end:
             answer: T = end.value
             return answer

@@ -13,9 +13,9 @@ from headroom_edge.failure import FailureModes
 from headroom_edge.heartbeat import HEARTBEAT_S
 from headroom_edge.keys import SHARDS
 from headroom_edge.leases.book import LeaseBook
-from headroom_edge.store.address import Address
+from headroom_edge.store.address import StoreAddress
 from headroom_edge.store.breaker import DEFAULT as DEFAULT_BREAKER
-from headroom_edge.store.breaker import Breaker, BreakerSettings
+from headroom_edge.store.breaker import BreakerSettings
 
 BUDGET_MS: Final = 20.0
 READY_MS: Final = 1_000.0
@@ -68,13 +68,12 @@ class Settings:
     def failure(self) -> Failure:
         return self.fail or os.environ.get(FAIL_VARIABLE) or "open"  # type: ignore[return-value] # checked above
 
-    def core(self, address: Address) -> Core:
+    def core(self, address: StoreAddress) -> Core:
         failures = FailureModes(self.failure, where=str(address))
         leases = LeaseBook(self.lease_ms, self.shards) if self.leases else None
         return Core(
             self.shards,
             self.rows,
-            Breaker(self.breaker),
             failures,
             Chores(failures, self.shards, self.heartbeat_s, leases=leases),
             leases,

@@ -79,6 +79,12 @@ class Breaker:
             self.state = BreakerState.CLOSED
             self._history = 0
 
+    def reset(self) -> None:
+        """Another server has taken over: what is known of the former one does not count any more."""
+        with self._lock:
+            self.state = BreakerState.CLOSED
+            self._history = 0
+
     def failed(self, permit: Permit) -> None:
         with self._lock:
             if permit is Permit.PROBE:

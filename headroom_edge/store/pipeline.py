@@ -1,45 +1,61 @@
-"""The event loop's connection to the store. It is pipelined: all calls of one tick are sent in one write."""
+"""The event loop's connection to one server. It is pipelined: all calls of one tick are sent in one write.
+
+As with threads (node.py), a call never raises because of the store: a command that got no reply has a StoreError in the
+place of its reply.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, cast
 
 import hiredis
 
-from headroom_edge.errors import StoreError, StoreLostError, StoreTimeoutError
+from headroom_edge.errors import StoreAddressError, StoreError, StoreLostError, StoreTimeoutError
 from headroom_edge.store.address import Address
-from headroom_edge.store.connection import check_greeting, greeting, is_demoted
+from headroom_edge.store.breaker import Breaker, BreakerState, Permit
+from headroom_edge.store.connection import Peer, check_greeting, greeting, is_demoted
+from headroom_edge.store.node import OPEN, ToAll
 
 # More pending calls than this mean that the store has stopped answering.
 UNDER_WAY_AT_MOST: Final = 10_000
 
 
 class Answer(Protocol):
-    """Gets the replies, or the error. A future is one, which wakes its task later; another is called back at once.
+    """Gets the replies. A future is one, which wakes its task later; another is called back at once.
 
-    One of the two is called, once, unless it is done before. Neither may raise: other calls wait behind this one.
+    It is called once, unless it is done before. It must not raise: other calls wait behind this one.
     """
 
     def done(self) -> bool: ...
     def set_result(self, replies: list[Any], /) -> None: ...
-    def set_exception(self, error: StoreError, /) -> None: ...
 
 
 class PendingCall:
     """Commands that await their replies, and who gets them."""
 
-    __slots__ = ("answer", "budget_s", "commands", "deadline", "is_told", "replies")
+    __slots__ = ("answer", "breaker", "budget_s", "commands", "deadline", "has_errors", "is_told", "permit", "replies")
 
-    def __init__(self, commands: Sequence[bytes], answer: Answer, budget_s: float, deadline: float) -> None:
+    def __init__(
+        self,
+        commands: Sequence[bytes],
+        answer: Answer,
+        budget_s: float,
+        deadline: float,
+        breaker: Breaker | None = None,  # None: the outcome does not count
+        permit: Permit = Permit.ASK,
+    ) -> None:
         self.commands = commands
         self.answer = answer
         self.budget_s = budget_s
         self.deadline = deadline
+        self.breaker = breaker
+        self.permit = permit
         self.replies: list[Any] = []
+        self.has_errors = False
         self.is_told = False
 
     @property
@@ -48,22 +64,47 @@ class PendingCall:
         return self.is_told or self.answer.done()
 
     def fail(self, error: StoreError) -> None:
-        if not self.is_over:
-            self.is_told = True
-            self.answer.set_exception(error)
+        if self.is_told:
+            return
+        if self.answer.done():
+            self.abandon()
+            return
+        self.is_told = True
+        if self.breaker is not None:
+            self.breaker.failed(self.permit)
+        self.answer.set_result([error] * len(self.commands))
 
     def succeed(self) -> None:
-        if not self.is_over:
-            self.is_told = True
+        if self.is_told:
+            return
+        self.is_told = True
+        if self.breaker is not None:
+            self.breaker.succeeded(self.permit)
+        if not self.answer.done():
             self.answer.set_result(self.replies)
+
+    def abandon(self) -> None:
+        """The caller was cancelled, which says nothing about the store. But a probe without an outcome would block all
+        others."""
+        if self.is_told:
+            return
+        self.is_told = True
+        if self.breaker is not None and self.permit is Permit.PROBE:
+            self.breaker.failed(self.permit)
+
+
+# Takes a call over that got an error as reply, such as a redirection. Returns whether it did.
+Review = Callable[[PendingCall], bool]
 
 
 class Stream(asyncio.Protocol):
-    def __init__(self, on_lost: Callable[[Stream], None]) -> None:
+    def __init__(self, on_lost: Callable[[Stream], None], review: Review | None = None) -> None:
         self._on_lost = on_lost
+        self._review = review
         self._reader = hiredis.Reader()
         self._transport: asyncio.Transport | None = None
         self._demoted = False
+        self.on_message: Callable[[Any], None] | None = None  # for a subscription
         # A call whose caller gave up keeps its place, so that its replies are not taken for another's.
         self.pending: deque[PendingCall] = deque()
 
@@ -76,12 +117,24 @@ class Stream(asyncio.Protocol):
         if self._transport is not None:
             self._transport.write(b"".join([command for call in calls for command in call.commands]))
 
+    async def ask(self, commands: Sequence[bytes]) -> list[Any]:
+        """Raises StoreError if the connection breaks."""
+        answer: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        self.send([PendingCall(commands, answer, 0.0, float("inf"))])
+        replies = await answer
+        if isinstance(replies[0], StoreError):
+            raise replies[0]
+        return replies
+
     def data_received(self, data: bytes) -> None:
         reader = self._reader
         try:
             reader.feed(data)
             while (reply := reader.gets()) is not False:
-                self._match(reply)
+                if self.on_message is None or self.pending:
+                    self._match(reply)
+                else:
+                    self.on_message(reply)
         except (hiredis.ProtocolError, LookupError):
             # Not a reply, or one that belongs to no call: nothing after it can be trusted.
             self.drop(StoreLostError("the store sent unrequested data"))
@@ -91,11 +144,14 @@ class Stream(asyncio.Protocol):
     def _match(self, reply: Any) -> None:
         call = self.pending[0]
         call.replies.append(reply)
-        if is_demoted(reply):
-            self._demoted = True
+        if isinstance(reply, hiredis.ReplyError):
+            call.has_errors = True
+            if is_demoted(reply):
+                self._demoted = True
         if len(call.replies) == len(call.commands):
             self.pending.popleft()
-            call.succeed()
+            if not (call.has_errors and self._review is not None and self._review(call)):
+                call.succeed()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.drop(StoreLostError(f"the connection broke: {exc or 'closed by the store'}"))
@@ -111,15 +167,22 @@ class Stream(asyncio.Protocol):
             call.fail(error)
 
 
-async def dial(address: Address, timeout_s: float, on_lost: Callable[[Stream], None]) -> Stream:
+async def dial_at(
+    address: Address,
+    timeout_s: float,
+    on_lost: Callable[[Stream], None],
+    peer: Peer = Peer.SINGLE,
+    review: Review | None = None,
+) -> Stream:
     """Connect, and wait for the store's first reply. Raises StoreLostError after `timeout_s`."""
-    stream = Stream(on_lost)
+    stream = Stream(on_lost, review)
     try:
         async with asyncio.timeout(timeout_s):
             await _connect(address, stream)
-            greeted: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-            stream.send([PendingCall(greeting(address), greeted, timeout_s, float("inf"))])
-            check_greeting(await greeted)
+            check_greeting(await stream.ask(greeting(address, peer)), address, peer)
+    except StoreAddressError as error:
+        stream.drop(error)
+        raise
     except (OSError, TimeoutError, ValueError, StoreError) as error:
         lost = StoreLostError(f"{address} cannot be reached: {error or 'no reply in time'}")
         stream.drop(lost)
@@ -138,14 +201,21 @@ async def _connect(address: Address, stream: Stream) -> None:
         await loop.create_connection(lambda: stream, address.host, address.port, ssl=address.tls)
 
 
+# Connects, and raises StoreError if it cannot. Gets what to do when the connection is lost.
+Dial = Callable[[Callable[[Stream], None]], Awaitable[Stream]]
+
+
 class Pipeline:
     """Reconnects as needed. Bound to the event loop in which it was created."""
 
-    def __init__(self, address: Address, patience_s: float, connect_timeout_s: float) -> None:
+    def __init__(
+        self, dial: Dial, patience_s: float, breaker: Breaker, on_trouble: Callable[[], None] = lambda: None
+    ) -> None:
         self.loop = asyncio.get_running_loop()
-        self._address = address
+        self.breaker = breaker
+        self._dial_now = dial
+        self._on_trouble = on_trouble  # called when the server is lost, late or cannot be reached
         self._patience_s = patience_s  # without a reply for this long, the connection counts as stuck
-        self._connect_timeout_s = connect_timeout_s
         self._stream: Stream | None = None
         self._dialling: asyncio.Task[None] | None = None
         self._unsent: list[PendingCall] = []
@@ -154,17 +224,32 @@ class Pipeline:
         self._timer_s = 0.0
         self._closed = False
 
-    def ask(self, commands: Sequence[bytes], budget_s: float) -> asyncio.Future[list[Any]]:
+    def ask(self, commands: Sequence[bytes], budget_s: float, *, is_counted: bool = True) -> asyncio.Future[list[Any]]:
+        """`is_counted`: the breaker lets it ask, and learns how it went. Chores are not."""
         answer: asyncio.Future[list[Any]] = self.loop.create_future()
-        self.call(commands, budget_s, answer)
+        call = self._call(commands, budget_s, answer, is_counted=is_counted)
+        if call is not None and call.permit is Permit.PROBE:
+            answer.add_done_callback(lambda answer: call.abandon() if answer.cancelled() else None)
         return answer
 
     def call(self, commands: Sequence[bytes], budget_s: float, answer: Answer) -> None:
-        """`answer` may get its error before this returns."""
-        call = PendingCall(commands, answer, budget_s, time.monotonic() + budget_s)
+        """`answer` may be told before this returns."""
+        self._call(commands, budget_s, answer)
+
+    def _call(
+        self, commands: Sequence[bytes], budget_s: float, answer: Answer, *, is_counted: bool = True
+    ) -> PendingCall | None:
+        breaker: Breaker | None = self.breaker
+        permit = Permit.ASK
+        if not is_counted or type(commands) is ToAll:
+            breaker = None
+        elif (permit := self.breaker.enter()) is Permit.REFUSED:
+            answer.set_result([OPEN] * len(commands))
+            return None
+        call = PendingCall(commands, answer, budget_s, time.monotonic() + budget_s, breaker, permit)
         if self._closed or len(self._unsent) >= UNDER_WAY_AT_MOST:
             call.fail(StoreLostError("the limiter is closed, or too many checks wait for the store"))
-            return
+            return None
         self._unsent.append(call)
         if self._timer is None or call.deadline < self._timer_s:
             self._watch(call.deadline)
@@ -173,6 +258,7 @@ class Pipeline:
         elif not self._flushing:
             self._flushing = True
             self.loop.call_soon(self._flush)
+        return call
 
     def _flush(self) -> None:
         self._flushing = False
@@ -198,7 +284,7 @@ class Pipeline:
     async def _dial(self) -> None:
         failure: StoreError | None = None
         try:
-            self._stream = await dial(self._address, self._connect_timeout_s, self._lost)
+            self._stream = await self._dial_now(self._lost)
         except StoreError as error:
             failure = error
         finally:
@@ -206,6 +292,7 @@ class Pipeline:
         if failure is None:
             self._send()
             return
+        self._on_trouble()
         stranded, self._unsent = self._unsent, []
         for call in stranded:
             call.fail(failure)  # whoever asks again now starts the next attempt
@@ -213,8 +300,24 @@ class Pipeline:
     def _lost(self, stream: Stream) -> None:
         if stream is self._stream:
             self._stream = None
+            self._on_trouble()
             if self._unsent:
                 self._ensure_dialling()
+
+    def renew(self) -> None:
+        """Another server has taken over: drop the connection to the former one."""
+        if self._dialling is not None:
+            self._dialling.cancel()
+            self._dialling = None
+        self.breaker.reset()
+        if self._stream is not None:
+            self._stream.drop(StoreLostError("another server has become the primary"))
+        elif self._unsent:
+            self._ensure_dialling()
+
+    @property
+    def is_reachable(self) -> bool:
+        return self.breaker.state is BreakerState.CLOSED
 
     def _watch(self, deadline: float) -> None:
         if self._timer is not None:
@@ -233,6 +336,8 @@ class Pipeline:
             if call.deadline <= now:
                 call.fail(StoreTimeoutError("no reply within the budget"))
         self._unsent = [call for call in self._unsent if call.deadline > now]
+        if late:
+            self._on_trouble()
         if self._stream is not None and any(call.budget_s >= self._patience_s for call in late):
             self._stream.drop(StoreTimeoutError("no reply within the budget"))
         self._watch_next()

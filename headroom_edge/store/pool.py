@@ -105,7 +105,7 @@ class ConnectionPool:
         try:
             connection = self._dial()
         except (StoreError, OSError, ValueError) as error:
-            self._dial_failed(dial, StoreLostError(str(error)))
+            self._dial_failed(dial, error if isinstance(error, StoreError) else StoreLostError(str(error)))
             return
         with self._lock:
             self._dials.pop(dial, None)
@@ -210,5 +210,8 @@ class ConnectionPool:
         with self._lock:
             self._closed = True
             free, self._free = self._free, []
+            stranded, self._waiting = self._waiting, []
         for connection in free:
             connection.close()
+        for waiter in stranded:
+            waiter.fail(StoreLostError("the connections were closed"))

@@ -53,14 +53,14 @@ class World:
         self.limiter = Limiter.from_url(url, budget_ms=AMPLE_MS)
         self.trip_s = 0.0
         self._trips = 0
-        exchange = self.limiter._pool.exchange
+        exchange = self.limiter._store.exchange
 
         def counted(commands: Sequence[bytes], deadline: float) -> list[Any]:
             self._trips += 1
             self.clock.now_s += self.trip_s
             return exchange(commands, deadline)
 
-        self.limiter._pool.exchange = counted  # type: ignore[method-assign]
+        self.limiter._store.exchange = counted  # type: ignore[method-assign]
 
     def trips(self) -> int:
         """Round trips since the start."""

@@ -16,7 +16,7 @@ import redis
 
 from headroom_edge.check import pack
 from headroom_edge.errors import StoreError
-from headroom_edge.store.address import parse_url
+from headroom_edge.store.address import Address, parse_url
 from headroom_edge.store.connection import BlockingConnection
 from headroom_edge.store.pool import ConnectionPool
 
@@ -28,9 +28,15 @@ class Interrupted(BaseException):
     """What a soft time limit of a task queue does to the main thread."""
 
 
+def one_server(url: str) -> Address:
+    address = parse_url(url)
+    assert isinstance(address, Address)
+    return address
+
+
 @pytest.fixture(params=[1, 3])
 def pool(request: pytest.FixtureRequest, valkey: redis.Redis, valkey_url: str) -> Iterator[ConnectionPool]:
-    pool = ConnectionPool(partial(BlockingConnection, parse_url(valkey_url), 5.0), request.param)
+    pool = ConnectionPool(partial(BlockingConnection, one_server(valkey_url), 5.0), request.param)
     yield pool
     pool.close()
 

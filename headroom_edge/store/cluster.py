@@ -1,0 +1,239 @@
+"""A cluster, as threads ask it: one `Node` for each primary, and the map of slots, which a thread of its own reads.
+
+The map is read at the start, after a redirection, and as long as a primary does not answer: its replica may take over.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+from headroom_edge.errors import StoreAddressError, StoreError, StoreLostError, StoreTimeoutError
+from headroom_edge.store.address import ClusterAddress
+from headroom_edge.store.breaker import Breaker, BreakerSettings, BreakerState
+from headroom_edge.store.connection import BlockingConnection, Peer
+from headroom_edge.store.node import Node, ToAll
+from headroom_edge.store.routing import (
+    PAUSE_S,
+    READ_MAP,
+    Place,
+    Routing,
+    SlotMap,
+    Step,
+    needs_routing,
+    places_to_ask,
+    tag_of,
+    worst,
+)
+
+REREAD_S: Final = 0.1  # while a primary does not answer ...
+REREAD_LATER_S: Final = 1.0  # ... and after it has not for longer than
+PATIENT_S: Final = 10.0
+AT_ONCE: Final = 8  # primaries that are asked at the same time, for calls that concern several
+
+
+class Cluster:
+    def __init__(
+        self, address: ClusterAddress, connect_timeout_s: float, connections: int, breaker: BreakerSettings
+    ) -> None:
+        self._address = address
+        self._seeds = [Place(node.host, node.port) for node in address.nodes]
+        self._connect_timeout_s = connect_timeout_s
+        self._connections = connections
+        self._breaker_settings = breaker
+        self._lock = threading.Condition()
+        self._nodes: dict[Place, Node] = {}  # replaced, never modified, so that it is read without the lock
+        self._slots = SlotMap([])
+        self._trouble: StoreError | None = None  # why the map could not be read
+        self._is_reading = False
+        self._is_closed = False
+        self._executor: ThreadPoolExecutor | None = None
+
+    def exchange(self, commands: Sequence[bytes], deadline: float) -> list[Any]:
+        if len(commands) == 1 and type(commands) is not ToAll:
+            place = self._slots.by_tag.get(tag_of(commands[0]))
+            node = None if place is None else self._nodes.get(place)
+            if place is not None and node is not None:
+                replies = node.exchange(commands, deadline)
+                reply = replies[0]
+                if not isinstance(reply, Exception) or not self._is_for_others(reply, place):
+                    return replies
+        return self._route(commands, deadline, Node.exchange)
+
+    def attend(self, commands: Sequence[bytes], deadline: float) -> list[Any]:
+        return self._route(commands, deadline, Node.attend)
+
+    def _is_for_others(self, error: Exception, place: Place) -> bool:
+        """Whether the command must be sent again. If a server does not answer, the map is read again."""
+        if isinstance(error, StoreError):
+            self._read_soon()
+            return False
+        return needs_routing(error, place)
+
+    def _route(self, commands: Sequence[bytes], deadline: float, ask: Callable[..., list[Any]]) -> list[Any]:
+        if not self._has_map(deadline):
+            error = self._trouble or StoreTimeoutError("the cluster's map was not read within the budget")
+            return [error] * len(commands)
+        if type(commands) is ToAll:
+            return worst(self._ask_all([partial(ask, node, commands, deadline) for node in self._owners()]))
+        routing = Routing(commands)
+        while not routing.is_done:
+            steps = routing.steps(self._slots)
+            answers = self._ask_all([partial(self._take, step, deadline, ask) for step in steps])
+            for step, replies in zip(steps, answers, strict=True):
+                routing.heard(step, replies, self._slots)
+            if routing.is_map_old:
+                self._read_soon()
+            if routing.must_wait:
+                time.sleep(PAUSE_S)
+            if time.monotonic() >= deadline:
+                routing.give_up(StoreTimeoutError("the slot was moving for as long as the budget lasted"))
+        return routing.replies
+
+    def _take(self, step: Step, deadline: float, ask: Callable[..., list[Any]]) -> list[Any]:
+        replies = ask(self._node(step.place), step.commands, deadline)
+        if isinstance(replies[0], StoreError):
+            self._read_soon()
+        return replies
+
+    def _ask_all(self, questions: Sequence[Callable[[], list[Any]]]) -> list[list[Any]]:
+        """At the same time, so that one server that hangs does not use up the others' budget."""
+        if len(questions) == 1:
+            return [questions[0]()]
+        with self._lock:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(AT_ONCE, "headroom-cluster")
+            executor = self._executor
+        others = [executor.submit(question) for question in questions[1:]]
+        return [questions[0](), *(other.result() for other in others)] if questions else []
+
+    def _owners(self) -> list[Node]:
+        return [self._node(place) for place in self._slots.places]
+
+    def _node(self, place: Place) -> Node:
+        node = self._nodes.get(place)
+        if node is not None:
+            return node
+        with self._lock:
+            if place not in self._nodes:
+                address = self._address.nodes[0].at(*place)
+                dial = partial(BlockingConnection, address, self._connect_timeout_s, Peer.NODE)
+                self._nodes = {**self._nodes, place: Node(dial, self._connections, self._breaker_settings)}
+            return self._nodes[place]
+
+    @property
+    def breaker(self) -> Breaker:
+        """The worst one: of a primary that does not answer, if there is one."""
+        breakers = [self._node(place).breaker for place in self._slots.places or self._seeds]
+        return next((each for each in breakers if each.state is not BreakerState.CLOSED), breakers[0])
+
+    @property
+    def is_reachable(self) -> bool:
+        places = self._slots.places
+        return bool(places) and any(self._node(place).breaker.state is BreakerState.CLOSED for place in places)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._lock.notify_all()
+            executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown(wait=False)
+        for node in self._nodes.values():
+            node.close()
+
+    # The map.
+
+    def _has_map(self, deadline: float) -> bool:
+        if self._slots.places:
+            return True
+        with self._lock:
+            self._trouble = None
+        self._read_soon()
+        with self._lock:
+            self._lock.wait_for(
+                lambda: self._slots.places or self._trouble or self._is_closed, max(0.0, deadline - time.monotonic())
+            )
+        return bool(self._slots.places)
+
+    def _read_soon(self) -> None:
+        with self._lock:
+            if self._is_reading or self._is_closed:
+                return
+            self._is_reading = True
+        try:
+            threading.Thread(target=_keep_reading, args=(weakref.ref(self),), name="headroom-map", daemon=True).start()
+        except RuntimeError:  # no more threads can be started
+            with self._lock:
+                self._is_reading = False
+
+    def _read(self) -> bool:
+        """Whether the map was read, and every owner answers."""
+        self._trouble = None
+        for place in places_to_ask(self._healthy(), self._seeds):
+            found = self._ask_for_map(place)
+            if found is not None:
+                self._install(found)
+                return all(self._node(owner).breaker.state is BreakerState.CLOSED for owner in found.places)
+        with self._lock:
+            self._lock.notify_all()
+        return False
+
+    def _healthy(self) -> dict[Place, Node]:
+        return {place: node for place, node in self._nodes.items() if node.breaker.state is BreakerState.CLOSED}
+
+    def _ask_for_map(self, place: Place) -> SlotMap | None:
+        (reply,) = self._node(place).attend([READ_MAP], time.monotonic() + self._connect_timeout_s)
+        if isinstance(reply, StoreError):
+            self._trouble = reply
+            return None
+        try:
+            found = SlotMap.parse(reply, place)
+        except (ValueError, LookupError, TypeError):
+            self._trouble = StoreAddressError(wrong_kind(place, reply))
+            return None
+        if not found.places:
+            self._trouble = StoreLostError(f"the cluster that {place} belongs to has no slots yet")
+            return None
+        return found
+
+    def _install(self, found: SlotMap) -> None:
+        with self._lock:
+            if not (found.is_same(self._slots) and not self._slots.moved):
+                self._slots = found
+            kept = found.places | set(self._seeds)
+            gone = [node for place, node in self._nodes.items() if place not in kept]
+            self._nodes = {place: node for place, node in self._nodes.items() if place in kept}
+            self._lock.notify_all()
+        close_all(gone)
+
+
+def close_all(nodes: Iterable[Node]) -> None:
+    for node in nodes:
+        node.close()
+
+
+def wrong_kind(place: Place, reply: object) -> str:
+    return f"{place} is no node of a cluster ({reply}); write the store's URL as redis://{place}/0"
+
+
+def _keep_reading(reference: weakref.ref[Cluster]) -> None:
+    """In a thread of its own, until every owner of slots answers."""
+    began = time.monotonic()
+    while True:
+        cluster = reference()
+        if cluster is None or cluster._is_closed:
+            return
+        is_well = cluster._read()
+        with cluster._lock:
+            # Before the first map nobody reads on: whoever asks next starts the next attempt.
+            if is_well or not cluster._slots.places:
+                cluster._is_reading = False
+                return
+        del cluster
+        time.sleep(REREAD_S if time.monotonic() - began < PATIENT_S else REREAD_LATER_S)
