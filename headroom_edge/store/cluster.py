@@ -206,9 +206,9 @@ class Cluster:
         with self._lock:
             if not (found.is_same(self._slots) and not self._slots.moved):
                 self._slots = found
-            kept = found.places | set(self._seeds)
-            gone = [node for place, node in self._nodes.items() if place not in kept]
-            self._nodes = {place: node for place, node in self._nodes.items() if place in kept}
+            owners = found.places
+            gone = [node for place, node in self._nodes.items() if place not in owners]
+            self._nodes = {place: node for place, node in self._nodes.items() if place in owners}
             self._lock.notify_all()
         close_all(gone)
 

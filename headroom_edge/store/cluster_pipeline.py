@@ -173,10 +173,10 @@ class ClusterPipeline:
     def _install(self, found: SlotMap) -> None:
         if not (found.is_same(self._slots) and not self._slots.moved):
             self._slots = found
-        kept = found.places | set(self._seeds)
-        for place in [place for place in self._nodes if place not in kept]:
+        owners = found.places
+        for place in [place for place in self._nodes if place not in owners]:
             self._nodes.pop(place).close()
-        self._breakers.keep(kept)
+        self._breakers.keep(owners)
         self._has_map.set()
 
 

@@ -159,11 +159,10 @@ async def _listen_on_loop(
     address: SentinelAddress, sentinel: Address, renew: Callable[[], None], timeout_s: float, was_away: bool
 ) -> None:
     """Returns after a while, to see whether the Sentinel is still there. Raises StoreError if it is not."""
-    lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    lost = asyncio.Event()
 
     def tell(_: Stream) -> None:
-        if not lost.done():
-            lost.set_exception(StoreLostError("the Sentinel closed the connection"))
+        lost.set()
 
     def hear(message: Any) -> None:
         if is_switch(message, address.name):
@@ -176,8 +175,8 @@ async def _listen_on_loop(
         stream.on_message = hear
         if was_away:
             renew()
-        await asyncio.wait([lost], timeout=SILENT_S)
-        if lost.done():
-            lost.result()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(lost.wait(), SILENT_S)
+            raise StoreLostError("the Sentinel closed the connection")
     finally:
         stream.drop(StoreLostError("done"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import redis
+from redis.cluster import RedisCluster
 
 from headroom_edge import keys
 from headroom_edge.algorithms import ALGORITHMS
@@ -52,18 +54,32 @@ def configuration(
     )
 
 
-def publish(store: redis.Redis, published: Configuration) -> None:
-    ensure_loaded(store)
-    compiler = Compiler(TARGET, NOW_US)
+def many_tenants(published: Configuration, count: int) -> Configuration:
+    """With tenants t0, t1 … of the same tier, which lie on every server of a cluster."""
+    tenants = {f"t{number}": Tenant(number + 10, f"t{number}", "pro") for number in range(count)}
+    return replace(published, tenants={**published.tenants, **tenants})
+
+
+def publish(store: redis.Redis | RedisCluster, published: Configuration) -> None:
+    is_clustered = isinstance(store, RedisCluster)
+    for server in servers(store):
+        ensure_loaded(server)
+    compiler = Compiler(replace(TARGET, clustered=is_clustered), NOW_US)
     compiler.load(published)
     assert not compiler.problems
-    with store.pipeline(transaction=False) as pipe:
+    with cast("redis.Redis", store).pipeline(transaction=False) as pipe:
         for shard, image in enumerate(compiler.image.shards):
             if image.entries:
                 pipe.hset(keys.tenants(shard), items=[part for pair in image.entries.items() for part in pair])
             pipe.hset(keys.config(shard), items=[part for pair in image.config.items() for part in pair])
             pipe.set(keys.shard_prefix(shard), image.token)
         pipe.execute()
+
+
+def servers(store: redis.Redis | RedisCluster) -> list[redis.Redis]:
+    if not isinstance(store, RedisCluster):
+        return [store]
+    return [store.get_redis_connection(node) for node in store.get_primaries()]
 
 
 def fcalls(store: redis.Redis) -> int:
