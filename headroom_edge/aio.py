@@ -57,7 +57,9 @@ class AsyncLimiter:
             self._tick.cancel()
         if self._pipeline is not None:
             await self._leave(self._pipeline)
-            self._pipeline.close()
+            ending = self._pipeline.close()
+            if ending and self._pipeline.loop is asyncio.get_running_loop():
+                await asyncio.wait(ending)
 
     async def _leave(self, pipeline: LoopStore) -> None:
         if pipeline.loop is not asyncio.get_running_loop() or not pipeline.is_reachable:

@@ -118,12 +118,13 @@ class ClusterPipeline:
         self.read_soon()
         await self._has_map.wait()
 
-    def close(self) -> None:
+    def close(self) -> list[asyncio.Task[None]]:
+        """Returns the tasks that are about to end."""
         self._is_closed = True
-        if self._reading is not None:
-            self._reading.cancel()
-        for node in self._nodes.values():
-            node.close()
+        ending = [] if self._reading is None else [self._reading]
+        for task in ending:
+            task.cancel()
+        return [*ending, *(task for node in self._nodes.values() for task in node.close())]
 
     # The map.
 

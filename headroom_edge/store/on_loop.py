@@ -29,7 +29,8 @@ class LoopStore(Protocol):
     ) -> asyncio.Future[list[Any]]: ...
     @property
     def is_reachable(self) -> bool: ...
-    def close(self) -> None: ...
+    def close(self) -> list[asyncio.Task[None]]:
+        """Returns the tasks that are about to end."""
 
 
 class Breakers:
@@ -65,9 +66,9 @@ class WatchedPipeline(Pipeline):
         super().__init__(dial, patience_s, breaker)
         self._watching = self.loop.create_task(watch_on_loop(address, self, connect_timeout_s))
 
-    def close(self) -> None:
+    def close(self) -> list[asyncio.Task[None]]:
         self._watching.cancel()
-        super().close()
+        return [self._watching, *super().close()]
 
 
 def open_on_loop(address: StoreAddress, patience_s: float, connect_timeout_s: float, breakers: Breakers) -> LoopStore:

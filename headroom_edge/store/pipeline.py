@@ -348,14 +348,17 @@ class Pipeline:
         if deadlines:
             self._watch(min(deadlines))
 
-    def close(self) -> None:
+    def close(self) -> list[asyncio.Task[None]]:
+        """Returns the tasks that are about to end."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._dialling is not None:
-            self._dialling.cancel()
+        ending = [] if self._dialling is None else [self._dialling]
+        for task in ending:
+            task.cancel()
         closed = StoreLostError("the limiter is closed")
         for call in self._unsent:
             call.fail(closed)
         if self._stream is not None:
             self._stream.drop(closed)
+        return ending
