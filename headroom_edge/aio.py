@@ -64,7 +64,7 @@ class AsyncLimiter:
     async def _leave(self, pipeline: LoopStore) -> None:
         if pipeline.loop is not asyncio.get_running_loop() or not pipeline.is_reachable:
             return
-        if self._leases is not None:
+        if self._core.books:
             await self._run(self._core.give_back(), self._settings.connect_timeout_ms)
         goodbye = self._core.chores.heartbeat.goodbye()
         if goodbye is not None:
@@ -100,7 +100,7 @@ class AsyncLimiter:
         if leases is None or holder:
             talk = self._core.decide(CHECK, [Check(tenant, endpoint, subject or {}, cost, holder)], rows)
             return (await self._run(talk, budget_ms))[0]
-        if budget_ms is None:
+        if budget_ms is None and endpoint not in self._core.global_endpoints:
             spent = leases.spend(tenant, endpoint, subject, cost, self._core.rows if rows is None else rows)
             if spent is not None:
                 return spent
@@ -114,7 +114,9 @@ class AsyncLimiter:
         return AsyncAllowance(Check(tenant, endpoint, dict(subject or {})), self._find_lease, self._decide)
 
     def _find_lease(self, check: Check) -> Lease | None:
-        return None if self._leases is None else self._leases.find(check)
+        if self._leases is None or check.endpoint in self._core.global_endpoints:
+            return None
+        return self._leases.find(check)
 
     async def _decide(self, check: Check) -> Decision:
         return await self._run(self._core.check(check, None), None)
@@ -238,7 +240,7 @@ class AsyncLimiter:
         return self._pipeline
 
     def _tick_later(self, pipeline: LoopStore) -> None:
-        tick_s = TICK_S if self._leases is None else TICK_S * LEASES_TICK
+        tick_s = TICK_S * LEASES_TICK if self._core.books else TICK_S
         self._tick = pipeline.loop.call_later(tick_s, self._attend)
 
     def _attend(self) -> None:

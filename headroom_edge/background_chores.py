@@ -18,6 +18,7 @@ from hiredis import ReplyError
 from headroom_edge.check import encode_profile, pack
 from headroom_edge.errors import StoreError
 from headroom_edge.failure import DegradedReport, FailureModes
+from headroom_edge.global_limits import GlobalLimits
 from headroom_edge.heartbeat import Heartbeat
 from headroom_edge.key_uses import KeyUses
 from headroom_edge.keys import ALL, tenant_prefix
@@ -54,10 +55,14 @@ class Chores:
         heartbeat_s: float,
         clock: Callable[[], float] = time.monotonic,
         leases: LeaseBook | None = None,
+        elsewhere: GlobalLimits | None = None,
     ) -> None:
         self._failures = failures
         self._shards = shards
-        self._leases = leases
+        self._books = [] if leases is None else [leases]
+        if elsewhere is not None:
+            self._books.append(elsewhere.book)
+        self._elsewhere = elsewhere
         self._releases: deque[bytes] = deque(maxlen=RELEASES_KEPT)
         self.heartbeat = Heartbeat(failures, shards, heartbeat_s, clock, leases)
         self.observations = Observations()
@@ -69,7 +74,7 @@ class Chores:
     def take(self) -> list[Chore]:
         """Return the due chores. The caller must pass them to `settle`."""
         regular = [*self._heartbeat(), *self._late_releases(), *self._reports(), *self._plans()]
-        return [*regular, *self._observed(), *self._key_uses(), *self.take_leases()]
+        return [*regular, *self._observed(), *self._key_uses(), *self._global_denials(), *self.take_leases()]
 
     def settle(self, chores: list[Chore], replies: list[Any]) -> None:
         """A StoreError instead of a reply: the store did not answer."""
@@ -120,14 +125,18 @@ class Chores:
         # Not repeated either, for the same reason.
         return [Chore(command, nothing, nothing) for command in self.key_uses.take()]
 
+    def _global_denials(self) -> list[Chore]:
+        limits = self._elsewhere
+        if limits is None:
+            return []
+        reports = limits.take_reports()
+        return [Chore(report.command(self._shards), nothing, partial(limits.put_back, report)) for report in reports]
+
     def take_leases(self, *, everything: bool = False) -> list[Chore]:
         """Ended leases, or `everything`: all of them. The caller must pass them to `settle`, unless it is the end."""
-        book = self._leases
-        return (
-            []
-            if book is None
-            else [self._due(book, due) for due in book.take_dues(DUES_AT_ONCE, everything=everything)]
-        )
+        return [
+            self._due(book, due) for book in self._books for due in book.take_dues(DUES_AT_ONCE, everything=everything)
+        ]
 
     def _due(self, book: LeaseBook, due: Due) -> Chore:
         put_back = partial(book.put_back, due)

@@ -82,7 +82,7 @@ class CallbackDriver:
     def check(self, check: Check, done: Callable[[Decision], None], failed: Failed, *, rows: bool = True) -> None:
         """As `start` with `core.check`, for less."""
         core = self.core
-        if core.is_direct:
+        if core.is_direct(check.endpoint):
             command = encode_check(CHECK, check, core.shards, rows=rows)
             self.pipeline.call((command,), self.budget_s, CheckRun(check, self, done, failed, rows=rows))
         else:

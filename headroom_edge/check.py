@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import hiredis
 
@@ -19,6 +19,7 @@ COST_MAX: Final = 1_000_000_000
 DIMENSIONS_MAX: Final = 31  # the store accepts 32 pairs, and the holder takes one
 ENDPOINT_CHARACTERS: Final = 200
 DEFAULT_COST: Final = "*"  # the endpoint's default cost
+PAID: Final = ("GLOBAL", "paid")  # no dimension has capital letters
 
 SubjectValues: TypeAlias = Mapping[str, str | None]  # None: not known for this request
 
@@ -37,6 +38,9 @@ class Check:
     subject: SubjectValues = field(default_factory=dict)
     cost: int | None = None  # None: the endpoint's default cost
     holder: str = ""  # the caller's id for this request, used by concurrency limits
+
+    # In a cluster: global limits, which are counted elsewhere, have allowed the request.
+    is_paid: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.tenant, str) or not (TENANT.fullmatch(self.tenant) or self.tenant == NOBODY):
@@ -73,6 +77,8 @@ def encode_check(function: str, check: Check, shards: int, *, rows: bool) -> byt
             words += (dimension, value)
     if check.holder:
         words += ("holder", check.holder)
+    if check.is_paid:
+        words += PAID
     return pack(words)
 
 

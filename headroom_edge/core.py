@@ -7,7 +7,7 @@ loop. The way to the server of each command, and its breaker, are the store's.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
@@ -19,6 +19,8 @@ from headroom_edge.check import Check, encode_call, encode_check, pack
 from headroom_edge.decision import Decision, Failure, decision_of
 from headroom_edge.errors import StoreAddressError, StoreError, StoreRefusedError
 from headroom_edge.failure import FailureModes
+from headroom_edge.global_limits import ELSEWHERE, GlobalLimits, combined, home_of, paid, refused
+from headroom_edge.keys import EVERYONE
 from headroom_edge.leases.ask import Ask
 from headroom_edge.leases.block import Grant
 from headroom_edge.leases.book import LeaseBook
@@ -30,12 +32,15 @@ T = TypeVar("T")
 Reply: TypeAlias = Any
 Commands: TypeAlias = Sequence[bytes]
 Conversation: TypeAlias = Generator[Commands, list[Reply], T]
+Here: TypeAlias = "Callable[[Sequence[Check]], Conversation[list[Decision]]]"
 
 CHECK: Final = "hr_check"
 PEEK: Final = "hr_peek"
 # Another client may flush the server's functions between our load and our retry.
 LOADS_AT_MOST: Final = 5
 NOT_READY: Final = "not_ready"
+UNKNOWN: Final = "unknown_tenant"
+NO_ENDPOINTS: Final[frozenset[str]] = frozenset()
 UNAVAILABLE: Final = "unavailable"
 
 _MODES: Final[dict[bytes, Failure]] = {b"open": "open", b"closed": "closed", b"local": "local"}
@@ -49,27 +54,47 @@ class Core:
     failures: FailureModes
     chores: Chores
     leases: LeaseBook | None = None
+    globals: GlobalLimits | None = None  # in a cluster
+
+    def is_direct(self, endpoint: str) -> bool:
+        """Whether a check is one call of hr_check and nothing else, as far as is known."""
+        return self.leases is None and endpoint not in self.global_endpoints
 
     @property
-    def is_direct(self) -> bool:
-        """Whether a check is one call of hr_check and nothing else."""
-        return self.leases is None
+    def global_endpoints(self) -> Set[str]:
+        """Endpoints with global limits that are counted elsewhere."""
+        return NO_ENDPOINTS if self.globals is None else self.globals.endpoints
+
+    @property
+    def books(self) -> list[LeaseBook]:
+        books = [] if self.leases is None else [self.leases]
+        return books if self.globals is None else [*books, self.globals.book]
 
     def check(self, check: Check, rows: bool | None) -> Conversation[Decision]:
         """Decide one check, from a lease if there is one. `decide` always asks the store."""
-        book = self.leases
-        if book is None:
-            (decision,) = yield from self.decide(CHECK, (check,), rows)
-            return decision
         wanted = self.rows if rows is None else rows
-        found = book.consult(check, wanted)
+        if self.globals is None:
+            return (yield from self._check_leased(self.leases, check, wanted))
+
+        def here(checks: Sequence[Check]) -> Conversation[list[Decision]]:
+            (check,) = checks
+            decision = yield from self._check_leased(self.leases, check, wanted)
+            return [decision]
+
+        (decision,) = yield from self._with_globals(CHECK, (check,), here, wanted)
+        return decision
+
+    def _check_leased(self, book: LeaseBook | None, check: Check, wanted: bool) -> Conversation[Decision]:
+        found = None if book is None else book.consult(check, wanted)
         if isinstance(found, Decision):
             return found
-        granted = None if found is None else (yield from self._ask_for_lease(book, found, wanted))
-        if granted is not None:
-            return granted
-        (decision,) = yield from self.decide(CHECK, (check,), wanted)
-        book.heard(check, decision)
+        if book is not None and found is not None:
+            granted = yield from self._ask_for_lease(book, found, wanted)
+            if granted is not None:
+                return granted
+        (decision,) = yield from self._decide(CHECK, (check,), wanted)
+        if book is not None:
+            book.heard(check, decision)
         return decision
 
     def _ask_for_lease(self, book: LeaseBook, ask: Ask, rows: bool) -> Conversation[Decision | None]:
@@ -103,14 +128,88 @@ class Core:
         if not checks:
             return []
         wanted = self.rows if rows is None else rows
+        if self.globals is None:
+            return (yield from self._decide(function, checks, wanted))
+
+        def here(checks: Sequence[Check]) -> Conversation[list[Decision]]:
+            return (yield from self._decide(function, checks, wanted))
+
+        return (yield from self._with_globals(function, checks, here, wanted))
+
+    def _decide(self, function: str, checks: Sequence[Check], wanted: bool) -> Conversation[list[Decision]]:
         commands = [encode_check(function, check, self.shards, rows=wanted) for check in checks]
         replies = yield from self._ask(commands)
         return [self._decision(check, reply) for check, reply in zip(checks, replies, strict=True)]
 
+    def _with_globals(
+        self, function: str, checks: Sequence[Check], here: Here, wanted: bool
+    ) -> Conversation[list[Decision]]:
+        """In a cluster: asks the home of global limits first, then `here`, the tenants' shards."""
+        limits = self.globals
+        if limits is None:
+            return (yield from here(checks))
+        homes: dict[int, Decision] = {}
+        for index, check in enumerate(checks):
+            if check.endpoint in limits.endpoints:
+                homes[index] = yield from self._ask_home(limits, function, check)
+        going = [index for index in range(len(checks)) if index not in homes or homes[index].allowed]
+        asked = [paid(checks[index]) if index in homes else checks[index] for index in going]
+        found = dict(zip(going, (yield from here(asked)) if asked else [], strict=True))
+        unpaid = [index for index, decision in found.items() if decision.reason == ELSEWHERE]
+        if unpaid:
+            for index in unpaid:
+                limits.learn(checks[index].endpoint)
+            again = yield from self._with_globals(function, [checks[index] for index in unpaid], here, wanted)
+            found.update(zip(unpaid, again, strict=True))
+        denied = [home for index, home in homes.items() if home.allowed and not found[index].allowed]
+        if denied and function == CHECK:
+            yield from self._give_back(limits, denied)
+        return [
+            found[index]
+            if index not in homes
+            else combined(check, found[index], homes[index], rows=wanted)
+            if index in found
+            else refused(check, homes[index], rows=wanted)
+            for index, check in enumerate(checks)
+        ]
+
+    def _ask_home(self, limits: GlobalLimits, function: str, check: Check) -> Conversation[Decision]:
+        home = home_of(check)
+        if function == CHECK and not check.holder:
+            decision = yield from self._check_leased(limits.book, home, True)
+        else:
+            (decision,) = yield from self._decide(function, (home,), True)
+        if decision.reason == UNKNOWN:
+            cause = "the home of global limits has no configuration yet"
+            decision = self.failures.decide(home, reason=NOT_READY, cause=cause)
+        limits.heard(check.endpoint, decision)
+        if not decision.allowed and function == CHECK:
+            if decision.degraded:
+                self.failures.report_refused(check)
+            else:
+                limits.denied(check, decision)
+        return decision
+
+    def _give_back(self, limits: GlobalLimits, homes: Sequence[Decision]) -> Conversation[None]:
+        """What the home charged for requests that their shard denied. Units of a block go back into it."""
+        commands = []
+        for home in homes:
+            if isinstance(home, LeasedDecision):
+                limits.book.refund(home)
+            elif home.receipt and not home.degraded:
+                commands.append(encode_call("hr_refund", home.check, self.shards, home.receipt))
+                if home.holder:
+                    commands.append(encode_call("hr_release", home.check, self.shards, home.holder))
+        if commands:
+            # If it is not answered, the units stay charged: never more than the limit is admitted.
+            yield commands
+
     def answered(self, check: Check, reply: Reply) -> Decision | None:
         """What `decide` makes of one reply. None if the store lacks the function, which `decide` loads: nothing was
-        counted."""
-        return None if _is_missing(reply) else self._decision(check, reply)
+        counted; or if global limits must be asked first."""
+        if _is_missing(reply) or (self.globals is not None and _is_unpaid(reply)):
+            return None
+        return self._decision(check, reply)
 
     def ready(self) -> Conversation[bool]:
         """Connect to every server, and load the library where it is missing. Ignores the breakers.
@@ -127,10 +226,14 @@ class Core:
 
     def refund(self, decision: Decision) -> Conversation[int]:
         """Return the number of limits refunded; 0 if the store cannot be reached."""
+        if decision.parts:
+            own, home = decision.parts
+            refunded = yield from self.refund(own)
+            return refunded + (yield from self.refund(home))
         if not decision.allowed or decision.degraded:
             return 0
         if isinstance(decision, LeasedDecision):
-            return 0 if self.leases is None else self.leases.refund(decision)
+            return self._refund_leased(decision)
         if not decision.receipt:
             raise ValueError("The decision has no receipt, which a refund needs; make the check with rows=True.")
         check = decision.check
@@ -139,12 +242,21 @@ class Core:
         except StoreError:
             return 0
 
+    def _refund_leased(self, decision: LeasedDecision) -> int:
+        is_home = decision.check.tenant == EVERYONE
+        book = self.globals.book if is_home and self.globals is not None else self.leases
+        return 0 if book is None else book.refund(decision)
+
     def reset(self, check: Check, limit: str) -> Conversation[int]:
         """Return the number of limits reset. Raises StoreError, because no request depends on a reset."""
         return (yield from self._call(encode_call("hr_reset", check, self.shards, limit)))
 
     def release(self, decision: Decision) -> Conversation[int]:
         """Return the number of slots released. A failed release is repeated later; at worst the slot expires."""
+        if decision.parts:
+            own, home = decision.parts
+            released = yield from self.release(own)
+            return released + (yield from self.release(home))
         holder = decision.holder
         if not holder or not decision.allowed:
             return 0
@@ -205,9 +317,13 @@ class Core:
             unreadable = StoreError(f"the store's answer cannot be read: {reply!r:.100}")
             return self._without_store(check, unreadable)
         if decision.revision:
-            self.chores.heartbeat.latest = decision
-            if self.leases is not None:
-                self.leases.hear(check.tenant, decision.revision)
+            if check.tenant == EVERYONE:
+                book = None if self.globals is None else self.globals.book
+            else:
+                self.chores.heartbeat.latest = decision
+                book = self.leases
+            if book is not None:
+                book.hear(check.tenant, decision.revision)
         mode = _MODES.get(reply[11])
         if mode:
             self.failures.learn((check.tenant, check.endpoint), mode, decision.revision)
@@ -234,6 +350,10 @@ def _grant_of(reply: Reply) -> Grant | None:
 
 def _is_missing(reply: Reply) -> bool:
     return isinstance(reply, ReplyError) and "unction not found" in str(reply)
+
+
+def _is_unpaid(reply: Reply) -> bool:
+    return isinstance(reply, list) and reply[1] == b"global"
 
 
 def _mistake(reply: ReplyError) -> ValueError | None:

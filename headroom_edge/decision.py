@@ -52,6 +52,7 @@ class Decision:
     raw_receipt: Sequence[Any] = field(default=(), repr=False)
     failure: Failure | None = None  # the failure mode that decided because the store could not
     raw_rows: Sequence[Sequence[Any]] = field(default=(), repr=False)
+    parts: Sequence[Decision] = field(default=(), repr=False)  # in a cluster: of the shard, and of global limits
 
     @property
     def degraded(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Final
 
 from headroom_edge.check import NOBODY, Check
 from headroom_edge.decision import Decision, Failure
+from headroom_edge.keys import EVERYONE
 from headroom_edge.local import LocalLimiter, local_plan
 from headroom_edge.recent_cache import RecentCache
 
@@ -106,9 +107,7 @@ class FailureModes:
         with self._lock:
             self.degraded += 1
             self._unlogged += 1
-            count, cost = self._reports.get(cell, (0, 0))
-            if count or len(self._reports) < REPORTS_KEPT:
-                self._reports[cell] = (count + 1, cost + (check.cost or 1))
+            self._report(cell, check)
             now = self._clock()
             if now - self._logged_s < LOG_EVERY_S:
                 return
@@ -121,6 +120,17 @@ class FailureModes:
             "allowed" if decision.allowed else "denied",
             cause,
         )
+
+    def _report(self, cell: tuple[str, str, str], check: Check) -> None:
+        count, cost = self._reports.get(cell, (0, 0))
+        # What global limits decide is counted with their tenant, whose shard is asked next.
+        if check.tenant != EVERYONE and (count or len(self._reports) < REPORTS_KEPT):
+            self._reports[cell] = (count + 1, cost + (check.cost or 1))
+
+    def report_refused(self, check: Check) -> None:
+        """The request was refused because global limits could not be asked."""
+        with self._lock:
+            self._report((check.tenant, check.endpoint, REFUSED), check)
 
     def take_reports(self) -> list[DegradedReport]:
         with self._lock:

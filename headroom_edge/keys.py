@@ -16,8 +16,9 @@ OWN_ENDPOINTS: Final = f"{OWN_TENANT}:"  # prefix of the names of this installat
 SHARDS = 64
 ALL = "hr:{all}"
 EVERY_SHARD: Final = "hr:{*}"  # a pattern for SCAN
-EVERYONES_SHARD = -1  # holds the records of global limits, in addition to the real shards
+EVERYONES_SHARD = -1  # holds the records of global limits, in addition to the real shards; in a cluster their plans too
 EVERYONES_TENANT = 0
+EVERYONE: Final = "*"  # the tenant of those plans; no other can have this name
 
 
 def base36(number: int, width: int = 1) -> str:
@@ -42,11 +43,11 @@ def shard_of(tenant: str, shards: int = SHARDS) -> int:
 
 def shard_prefix(shard: int) -> str:
     """The prefix of every key of a shard, and the key of its token."""
-    return f"hr:{{{shard}}}"
+    return ALL if shard == EVERYONES_SHARD else f"hr:{{{shard}}}"
 
 
 def tenant_prefix(tenant: str, shards: int = SHARDS) -> str:
-    return shard_prefix(shard_of(tenant, shards))
+    return ALL if tenant == EVERYONE else shard_prefix(shard_of(tenant, shards))
 
 
 def tenants(shard: int) -> str:
@@ -122,11 +123,6 @@ def observed_batch() -> str:
 
 def observations_batch() -> str:
     return f"{ALL}:ab"
-
-
-def state_prefix(shard: int) -> str:
-    """The prefix of the records of a shard, or of global limits."""
-    return ALL if shard == EVERYONES_SHARD else shard_prefix(shard)
 
 
 def subject_spellings(value: str) -> frozenset[str]:

@@ -58,7 +58,7 @@ class ChoreThread:
             self._thread.join(self._patience_s)
 
     def _attend(self) -> None:
-        while not self._stopped.wait(TICK_S if self._core.leases is None else TICK_S * LEASES_TICK):
+        while not self._stopped.wait(TICK_S * LEASES_TICK if self._core.books else TICK_S):
             # While the breaker is open, a request probes the store; the chores must not.
             if self._store.is_reachable:
                 self.attend()
@@ -127,7 +127,7 @@ class Limiter:
         """Close the connections. Leases are given back and settled first, if the store answers within a second."""
         self._chore_thread.stop()
         self._chore_thread.wait()
-        if self._leases is not None:
+        if self._core.books:
             self._run(self._core.give_back(), self._settings.connect_timeout_ms)
         self._store.close()
 
@@ -161,7 +161,7 @@ class Limiter:
         if leases is None or holder:
             check = Check(tenant, endpoint, subject or {}, cost, holder)
             return self._run(self._core.decide(CHECK, [check], rows), budget_ms)[0]
-        if budget_ms is None:
+        if budget_ms is None and endpoint not in self._core.global_endpoints:
             spent = leases.spend(tenant, endpoint, subject, cost, self._core.rows if rows is None else rows)
             if spent is not None:
                 return spent
@@ -175,7 +175,9 @@ class Limiter:
         return Allowance(Check(tenant, endpoint, dict(subject or {})), self._find_lease, self._decide)
 
     def _find_lease(self, check: Check) -> Lease | None:
-        return None if self._leases is None else self._leases.find(check)
+        if self._leases is None or check.endpoint in self._core.global_endpoints:
+            return None
+        return self._leases.find(check)
 
     def _decide(self, check: Check) -> Decision:
         return self._run(self._core.check(check, None), None)

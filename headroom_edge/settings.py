@@ -10,10 +10,11 @@ from headroom_edge.background_chores import Chores
 from headroom_edge.core import Core
 from headroom_edge.decision import FAILURES, Failure
 from headroom_edge.failure import FailureModes
+from headroom_edge.global_limits import GlobalLimits
 from headroom_edge.heartbeat import HEARTBEAT_S
 from headroom_edge.keys import SHARDS
 from headroom_edge.leases.book import LeaseBook
-from headroom_edge.store.address import StoreAddress
+from headroom_edge.store.address import ClusterAddress, StoreAddress
 from headroom_edge.store.breaker import DEFAULT as DEFAULT_BREAKER
 from headroom_edge.store.breaker import BreakerSettings
 
@@ -71,12 +72,14 @@ class Settings:
     def core(self, address: StoreAddress) -> Core:
         failures = FailureModes(self.failure, where=str(address))
         leases = LeaseBook(self.lease_ms, self.shards) if self.leases else None
+        elsewhere = GlobalLimits(self.lease_ms, self.shards) if isinstance(address, ClusterAddress) else None
         return Core(
             self.shards,
             self.rows,
             failures,
-            Chores(failures, self.shards, self.heartbeat_s, leases=leases),
+            Chores(failures, self.shards, self.heartbeat_s, leases=leases, elsewhere=elsewhere),
             leases,
+            elsewhere,
         )
 
 

@@ -14,6 +14,7 @@ from headroom_edge.check import encode_call
 from headroom_edge.core import CHECK, Conversation, Core
 from headroom_edge.directory import EVERY_TENANT, Credential
 from headroom_edge.errors import StoreError
+from headroom_edge.global_limits import home_of
 from headroom_edge.json_text import RepeatedKeyError, encoding_fault, half_character, refuse_repeats
 from headroom_edge.keys import OWN_TENANT
 from headroom_edge.plan.paths import LONGEST_PATH, target_path
@@ -328,10 +329,11 @@ def _field(sentence: str) -> str:
 
 
 def _released(core: Core, check: Check) -> Conversation[int]:
-    command = encode_call("hr_release", check, core.shards, check.holder)
+    held = [check, home_of(check)] if check.endpoint in core.global_endpoints else [check]
+    commands = [encode_call("hr_release", each, core.shards, check.holder) for each in held]
     try:
-        (reply,) = yield from core.read(command)
-        return int(reply)
+        return sum(map(int, (yield from core.read(*commands))))
     except StoreError:
-        core.chores.release_later(command)
+        for command in commands:
+            core.chores.release_later(command)
         return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headroom_edge.check import DEFAULT_COST, Check, encode_call, encode_profile
+from headroom_edge.check import DEFAULT_COST, PAID, Check, encode_call, encode_profile
 from headroom_edge.leases.block import NOTHING_TO_SETTLE, Settlement
 from headroom_edge.leases.demand import Want
 from headroom_edge.leases.lease import Lease
@@ -30,10 +30,11 @@ class Ask:
         check, want = self.check, self.want
         settled = NOTHING_TO_SETTLE if self.settlement is None else self.settlement.words()
         holder = ("holder", check.holder) if check.holder else ()
+        paid = PAID if check.is_paid else ()
         cost = DEFAULT_COST if check.cost is None else str(check.cost)
         wanted = (str(want.calls), str(want.cost), str(self.longest_ms))
         # The rows tell each limit's unit, and the receipt the default cost.
-        return encode_call("hr_lease", check, shards, cost, *wanted, *settled, "ALL", *holder)
+        return encode_call("hr_lease", check, shards, cost, *wanted, *settled, "ALL", *holder, *paid)
 
     def end(self) -> None:
         if self.lease is not None:

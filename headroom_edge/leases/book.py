@@ -35,8 +35,12 @@ COST_OF_RECEIPT: Final = 2  # its position in the receipt of hr_check
 
 
 class LeaseBook:
-    def __init__(self, lease_ms: int, shards: int, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, lease_ms: int, shards: int, clock: Callable[[], float] = monotonic, *, counts_denials: bool = True
+    ) -> None:
+        """`counts_denials`: tell the store of denials that were repeated without asking it."""
         self.lease_ms = lease_ms
+        self._counts_denials = counts_denials
         self._shards = shards
         self._clock = clock
         self._start_over()
@@ -112,7 +116,8 @@ class LeaseBook:
                 return leased(block, check.subject, check.cost, price, left, now, rows)
         if denial is not None and price != UNKNOWN and denial.answers(price, now, rows):
             lease.count(price, now)
-            self._dues.deny(check.tenant, check.endpoint, denial.decision.limit, price)
+            if self._counts_denials:
+                self._dues.deny(check.tenant, check.endpoint, denial.decision.limit, price)
             return denial.repeated(check, now, rows)
         return None
 

@@ -50,7 +50,7 @@ class LeasedDecision(Decision):
         self.revision = granted.revision
         self.retry_us = self.wait_us = 0
         self.holder = ""
-        self.raw_receipt = ()
+        self.raw_receipt = self.parts = ()
         self.raw_rows = rows if self._rows else ()
         self.limit, self.quota, self.remaining, self.reset_us = granted.limit, granted.quota, 0, 0
         if rows:

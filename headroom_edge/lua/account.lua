@@ -87,7 +87,9 @@ end
 -- Cost → the number to add, precomputed as text for the commonest cost.
 local increments = { '16777217' }
 
+-- Requests are counted in their tenant's shard, not a second time at the home of global limits.
 function account.count(shard, usage_key, now, number, endpoint, outcome, cost, count)
+  if shard == H.keys.ALL then return end
   local field = stamp(shard, now) .. number .. endpoint .. outcome
   if cost < 1048576 then
     local added = not count and increments[cost] or cost * 16777216 + (count or 1)
@@ -97,6 +99,7 @@ function account.count(shard, usage_key, now, number, endpoint, outcome, cost, c
 end
 
 function account.arrival(shard, who, subject, now, cost, outcome)
+  if shard == H.keys.ALL then return end
   local key = H.keys.arrivals(shard)
   local item = format('%s %s %.0f %d %s', who, sub(sha1hex(subject), 1, 16), now, cost, outcome)
   local length = call('RPUSH', key, item)
@@ -104,6 +107,7 @@ function account.arrival(shard, who, subject, now, cost, outcome)
 end
 
 function account.denial(shard, number, endpoint, now, id, reason, cost, retry, revision, subject)
+  if shard == H.keys.ALL then return end
   local key = H.keys.denials(shard, number)
   local item = format('%.0f %s %s %s %d %.0f %d %s', now, endpoint, id, reason, cost, retry, revision, subject)
   local length = call('LPUSH', key, item)

@@ -4,6 +4,9 @@
 -- reply    allowed 1/0, reason, limit, quota, remaining, reset_us, retry_us (-1: never), wait_us, revision,
 --          holder, receipt (only with ALL), failure mode; with ALL also one row per limit: name, allowed 1/0,
 --          quota, window_s, remaining, reset_us, retry_us, wait_us, mode, unit, subject, scope
+--          In a cluster, global limits are counted at hr:{all} as the plans of the tenant `*`: a plan that has some is
+--          refused with the reason `global` and nothing is counted, unless the pair GLOBAL, paid says that the caller was
+--          allowed there
 -- reads    token, tenant entry and every record, before the first write
 -- writes   the records (with TTL) if all enforced limits admit; the accounting in any case.
 --          A denied request changes no enforced limit's state.
@@ -121,6 +124,7 @@ local function check(call_keys, args, now, dry)
     plans.drop(shard)
     if try == 2 then return decision.refused('not_ready') end
   end
+  if plan.G and dimensions.GLOBAL ~= 'paid' then return decision.refused('global', header.revision) end
   if cost == '*' then cost = default end
   if plan.simple and not rows and not dry and not header.bypass then
     local quick = pass(shard, header, number, endpoint_number, plan, records, values, cost, now)

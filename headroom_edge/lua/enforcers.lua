@@ -48,7 +48,8 @@ local function limit_id(plan, name)
       if limit.enforced and not limit.x and limit.name == name then return limit.id end
     end
   end
-  return ''
+  local number = plan.G and plan.G[name]
+  return number and H.base36(number) or ''
 end
 
 H.define('report', { 'allow-oom' }, function(keys, args, now)
@@ -60,7 +61,14 @@ H.define('report', { 'allow-oom' }, function(keys, args, now)
   local shard, header, number, plan, endpoint, _, reason, problem = H.locate(keys[1], args[1], args[2], now)
   if problem then return problem end
   if reason then return 0 end
-  if outcome == 'd' then outcome = 'd' .. limit_id(plan, args[6]) end
+  if outcome == 'd' then
+    local id = limit_id(plan, args[6])
+    outcome = 'd' .. id
+    -- A global limit denies at its home, which does not know the tenant: so this explains the denial.
+    if plan.G and plan.G[args[6]] then
+      H.account.denial(shard, number, endpoint, now, id, 'limit', cost, 0, header.revision, '')
+    end
+  end
   H.account.count(shard, header.usage_key, now, number, endpoint, outcome, cost, count)
   return 1
 end)

@@ -223,6 +223,9 @@ H.define('lease', {}, function(keys, args, now)
     return without_block(decision.turned_away(found.shard, found.header, found.number, found.reason, now))
   end
   if is_of_another(found, settlement) then return H.fail('HRARGS', ANOTHER) end
+  if found.plan.G and found.dimensions.GLOBAL ~= 'paid' then
+    return without_block(decision.refused('global', found.header.revision))
+  end
   if cost == '*' then cost = found.default end
   local wants = { calls = wanted_calls, cost = wanted_cost, longest_us = ms * 1000 }
   return decide(found, settlement, wants, cost, rows, args, now)

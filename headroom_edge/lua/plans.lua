@@ -71,6 +71,8 @@ local function prepare_plan(plan, shard)
       plan.beside = plan.beside or limit.kernel.ring or limit.kernel.holders
     end
   end
+  -- In a cluster: the numbers of the global limits that also apply, by name (check.lua).
+  plan.needs_dimensions = plan.needs_dimensions or plan.G ~= nil
   H.leases.prepare(plan)
   plan.simple = #plan.g > 0 and not (plan.observers or plan.carries or plan.beside)
   return plan

@@ -144,7 +144,7 @@ class _Search:
             place = RecordPlace(counter.tenant_number, counter.scope, (subject or b"").decode())
             if self._is_about(place):
                 self.found.counters.append(counter)
-                self.found.names.add(f"{keys.state_prefix(counter.shard)}{place}")
+                self.found.names.add(f"{keys.shard_prefix(counter.shard)}{place}")
                 self.found.values.add(place.values)
 
     def look_at_samples(self, client: redis.Redis) -> None:

@@ -7,20 +7,22 @@ A part that does not compile keeps its last good state and is reported; everythi
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from headroom_edge.keys import base36
+from headroom_edge.keys import EVERYONE, EVERYONES_SHARD, EVERYONES_TENANT, base36, tenant_number
 from quotas.policies.configuration_index import UTC, Book, Touched
 from quotas.policies.enforceable import endpoint_problem, global_problem
 from quotas.policies.layers import Layers
 from quotas.policies.plans import CompileError, PlanWriter, Terms, content_name, month_start_us
-from quotas.policies.resolve import moments, resolve
+from quotas.policies.resolve import Resolved, moments, resolve
 from quotas.policies.shard_image import TABLE_FIELD, TABLE_VALUE, Delta, Image, ShardImage, canonical
 from quotas.policies.spec import Configuration, Policy, Tenant
 
 TENANT_NUMBER_MAX = 36**5 - 1
 CANARY = "~"  # after the tier's number, in entries of tenants that a canary includes
+# At the home of global limits, the subjects of all tenants share the cap that each tenant has elsewhere.
+HOME_CAP = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class Compiler:
 
     def __init__(self, target: Target, now_us: int) -> None:
         self.month_us = month_start_us(now_us)
-        self.image = Image(0, [ShardImage() for _ in range(target.shards)])
+        home = ShardImage() if target.clustered else None
+        self.image = Image(0, [ShardImage() for _ in range(target.shards)], home)
         for shard in self.image.shards:
             shard.put_entry(TABLE_FIELD, TABLE_VALUE)
         self.problems: dict[Owner, str] = {}
@@ -64,6 +67,7 @@ class Compiler:
         self._book = Book(self.month_us)
         self._terms = Terms.of({}, {}, self.month_us)
         self._endpoints = Piece("", {})
+        self._home = Piece("", {})
         self._tiers: dict[str, dict[str, Piece]] = {}  # tier → what an entry says (`t2`, `t2@Asia/Kolkata`) → piece
         self._own: dict[str, Piece] = {}  # tenant → piece
 
@@ -96,8 +100,10 @@ class Compiler:
     def seal(self) -> dict[int, Delta]:
         main = canonical(self._main())
         self.image.revision = self._book.revision
-        sealed = ((number, shard.seal(self._book.revision, main)) for number, shard in enumerate(self.image.shards))
-        return {number: delta for number, delta in sealed if delta is not None}
+        deltas = {number: shard.seal(self._book.revision, main) for number, shard in enumerate(self.image.shards)}
+        if self.image.home is not None:
+            deltas[EVERYONES_SHARD] = self.image.home.seal(self._book.revision, canonical(self._home_main()))
+        return {number: delta for number, delta in deltas.items() if delta is not None}
 
     def lost(self) -> list[Owner]:
         """Tiers and tenants that do not compile and have no last good state here."""
@@ -138,6 +144,16 @@ class Compiler:
             main["unknown"] = [self._target.prefix_of(self._target.shard_of(stand_in)), stand_in]
         return main
 
+    def _home_main(self) -> dict[str, object]:
+        return {
+            "endpoints": self._endpoints.ref,
+            "tiers": {},
+            "cap": self._book.subject_cap * HOME_CAP,
+            "sample": 0,  # subjects are sampled in their tenant's shard
+            "room": self._book.usage_room,
+            "shards": self._target.shards,
+        }
+
     def _compile_common(self) -> None:
         """Updates what is in every plan: endpoints and global policies."""
         for owner in [owner for owner in self.problems if owner.kind in ("endpoint", "global")]:
@@ -150,17 +166,32 @@ class Compiler:
         last_good = self._terms.globals
         self._terms = Terms.of(endpoints, self._book.limit_numbers, self.month_us)
         self._terms = self._terms.with_globals(self._good_globals(last_good))
+        self._terms = replace(self._terms, are_globals_elsewhere=self._target.clustered)
         text = canonical({name: [base36(e.number, 3), e.default_cost] for name, e in endpoints.items()})
         before, self._endpoints = self._endpoints, Piece(content_name(text), {f"e:{content_name(text)}": text})
         self._share(before.fields, self._endpoints.fields)
+        if self.image.home is not None:
+            self._compile_home(self.image.home, before)
+
+    def _compile_home(self, home: ShardImage, endpoints: Piece) -> None:
+        """Global limits as the plans of a tenant of their own. `endpoints`: those that were in force before."""
+        home.use(self._endpoints.fields)
+        home.leave(endpoints.fields)
+        writer = PlanWriter(replace(self._terms, are_globals_elsewhere=False), UTC)
+        name = writer.write_set(Resolved((), {}))
+        before, self._home = self._home, Piece(canonical({"s": name}), writer.fields)
+        home.use(self._home.fields)
+        home.leave(before.fields)
+        home.put_entry(EVERYONE, tenant_number(EVERYONES_TENANT) + self._home.ref)
 
     def _good_globals(self, last_good: Mapping[str, Policy]) -> dict[str, Policy]:
-        good = {scope: policy for scope, policy in last_good.items() if scope in self._book.globals}
-        for scope, policy in self._book.globals.items():
-            problem = global_problem(policy, self._terms, is_clustered=self._target.clustered)
-            if self._is_good(Owner("global", scope), problem):
-                good[scope] = policy
-        return good
+        kept = {scope: policy for scope, policy in last_good.items() if scope in self._book.globals}
+        good = {
+            scope: policy
+            for scope, policy in self._book.globals.items()
+            if self._is_good(Owner("global", scope), global_problem(policy, self._terms))
+        }
+        return kept | good
 
     def _is_good(self, owner: Owner, problem: str) -> bool:
         if problem:

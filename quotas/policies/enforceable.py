@@ -18,12 +18,10 @@ def endpoint_problem(endpoint: Endpoint) -> str:
     return ""
 
 
-def global_problem(policy: Policy, terms: Terms, *, is_clustered: bool) -> str:
+def global_problem(policy: Policy, terms: Terms) -> str:
     """Empty: no problem."""
     if policy.problem:
         return policy.problem
-    if is_clustered:
-        return "global limits cannot be counted across a cluster; remove the policy, or use one server"
     if uses_tenant_zone([policy]):
         return "timezone of a global calendar_quota cannot be tenant; name one, such as UTC"
     try:

@@ -51,6 +51,7 @@ class Terms:
     month_us: int
     services: Mapping[str, tuple[str, ...]]  # `payments:*` → its endpoints
     global_endpoints: frozenset[str]  # those that a global policy names, by itself or by its service
+    are_globals_elsewhere: bool = False  # in a cluster they have plans of their own, at their home
 
     @classmethod
     def of(cls, endpoints: Mapping[str, Endpoint], limit_numbers: Mapping[str, int], month_us: int) -> "Terms":
@@ -101,8 +102,12 @@ class PlanWriter:
         _check_plan(applied, endpoint)
         own = {effective.limit.name for effective in resolved.own.get(endpoint, ())}
         replaced = [e for e in _switched_on(resolved.everywhere) if e.limit.name in own]
-        groups = [self._group(members) for members in _grouped(applied, replaced)]
-        return self._write("p", canonical({"f": _failure_profile(applied), "g": groups}))
+        here = [e for e in applied if not (e.is_global and self.terms.are_globals_elsewhere)]
+        groups = [self._group(members) for members in _grouped(here, replaced)]
+        plan: dict[str, Any] = {"f": _failure_profile(here), "g": groups}
+        if len(here) < len(applied):
+            plan["G"] = {e.limit.name: self._number(e.limit.name) for e in applied if e.is_global}
+        return self._write("p", canonical(plan))
 
     def _group(self, members: list[Member]) -> dict[str, Any]:
         first = members[0].effective

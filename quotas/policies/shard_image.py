@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
+from headroom_edge.keys import EVERYONES_SHARD
+
 MAIN = "main"
 # Not a tenant's name. Its value is over 64 bytes, which makes Redis store the hash as a table from the start.
 # Otherwise up to 512 tenants would be a list, which each check searches from its start (3 µs at 150 tenants).
@@ -112,3 +114,10 @@ class ShardImage:
 class Image:
     revision: int
     shards: list[ShardImage]
+    home: ShardImage | None = None  # in a cluster: the plans of global limits, which are counted in one place
+
+    @property
+    def numbered(self) -> dict[int, ShardImage]:
+        """All of it, by the numbers that headroom_edge.keys understands."""
+        found = dict(enumerate(self.shards))
+        return found if self.home is None else {**found, EVERYONES_SHARD: self.home}

@@ -65,7 +65,7 @@ def _put(client: redis.Redis, place: int, version: str, records: Iterator[Words]
     made = 0
     while page := list(islice(records, PUT_AT_ONCE)):
         words = chain.from_iterable(page)
-        made += int(client.fcall("hr_calendars", 1, keys.state_prefix(place), "PUT", version, *words))
+        made += int(client.fcall("hr_calendars", 1, keys.shard_prefix(place), "PUT", version, *words))
     return made
 
 

@@ -53,7 +53,7 @@ def _take(server: redis.Redis, shards: int) -> TakenCalendars:
     places = [keys.EVERYONES_SHARD, *range(shards)]
     pipe = server.pipeline(transaction=False)
     for shard in places:
-        pipe.fcall("hr_calendars", 1, keys.state_prefix(shard), "TAKE", str(uuid.uuid4()))
+        pipe.fcall("hr_calendars", 1, keys.shard_prefix(shard), "TAKE", str(uuid.uuid4()))
     for shard in range(shards):
         pipe.exists(keys.shard_prefix(shard), keys.usage(shard))
     pipe.time()
@@ -73,14 +73,14 @@ def _drain(server: redis.Redis, taken: TakenCalendars, shard: int) -> int:
         for rows in _pages(_read(server, shard, batch)):
             _store([_counter(shard, row, taken.at, sealing) for row in rows])
             stored += len(rows)
-    server.fcall("hr_calendars", 1, keys.state_prefix(shard), "DONE", batch)
+    server.fcall("hr_calendars", 1, keys.shard_prefix(shard), "DONE", batch)
     return stored
 
 
 def _read(server: redis.Redis, shard: int, batch: bytes) -> Iterator[list[Any]]:
     cursor = b"0"
     while True:
-        reply = server.fcall("hr_calendars", 1, keys.state_prefix(shard), "READ", batch, cursor)
+        reply = server.fcall("hr_calendars", 1, keys.shard_prefix(shard), "READ", batch, cursor)
         cursor, rows = reply[0], reply[1:]
         yield from rows
         if cursor == b"0":

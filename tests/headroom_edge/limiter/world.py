@@ -68,7 +68,7 @@ def publish(store: redis.Redis | RedisCluster, published: Configuration) -> None
     compiler.load(published)
     assert not compiler.problems
     with cast("redis.Redis", store).pipeline(transaction=False) as pipe:
-        for shard, image in enumerate(compiler.image.shards):
+        for shard, image in compiler.image.numbered.items():
             if image.entries:
                 pipe.hset(keys.tenants(shard), items=[part for pair in image.entries.items() for part in pair])
             pipe.hset(keys.config(shard), items=[part for pair in image.config.items() for part in pair])
@@ -79,7 +79,8 @@ def publish(store: redis.Redis | RedisCluster, published: Configuration) -> None
 def servers(store: redis.Redis | RedisCluster) -> list[redis.Redis]:
     if not isinstance(store, RedisCluster):
         return [store]
-    return [store.get_redis_connection(node) for node in store.get_primaries()]
+    primaries = store.get_primaries()  # type: ignore[no-untyped-call]
+    return [store.get_redis_connection(node) for node in primaries]
 
 
 def fcalls(store: redis.Redis) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from headroom_edge.keys import EVERYONES_SHARD
 from quotas.policies.compile import Compiler, Owner, Piece, check_compiles
 from quotas.policies.configuration_index import Touched
 from quotas.policies.spec import Configuration, Endpoint, Policy, Tenant
@@ -94,9 +96,26 @@ def test_check_of_a_good_edit_finds_nothing() -> None:
     assert check_compiles(configuration, Touched(frozenset({"acme"})), NOW_US, clustered=False) == {}
 
 
-def test_global_limits_are_refused_in_a_cluster() -> None:
+def test_global_limits_have_plans_of_their_own_in_a_cluster() -> None:
     compiler = compiled(world(GOOD, global_policy("*", limit("total"))), clustered=True)
-    assert "across a cluster" in compiler.problems[Owner("global", "*")]
+    assert not compiler.problems
+    home = compiler.image.home
+    assert home is not None
+    plans = [json.loads(text) for name, text in home.config.items() if name.startswith("p:")]
+    assert [[row["name"] for group in plan["g"] for row in group["l"]] for plan in plans] == [["total"]]
+    plans = [json.loads(text) for name, text in compiler.image.shards[0].config.items() if name.startswith("p:")]
+    assert not any(group.get("a") for plan in plans for group in plan["g"])
+    assert all(list(plan["G"]) == ["total"] for plan in plans)
+
+
+def test_an_edit_of_a_global_limit_changes_its_home() -> None:
+    compiler = compiled(world(GOOD, global_policy("*", limit("total", rate=5, burst=5))), clustered=True)
+    before = compiler.image.home and compiler.image.home.token
+    changed = world(GOOD, global_policy("*", limit("total", rate=7, burst=7)), revision=2)
+    deltas = compiler.update(changed, Touched(common=True))
+    assert compiler.image.home is not None
+    assert deltas[EVERYONES_SHARD].base == before
+    assert deltas[EVERYONES_SHARD].token == compiler.image.home.token != before
 
 
 def test_one_enforced_leaky_bucket_and_one_in_shadow_are_fine() -> None:

@@ -1,0 +1,119 @@
+"""Global limits in a cluster. No I/O.
+
+They count all tenants, so their records cannot lie in a tenant's shard. They have a home, `hr:{all}`, with plans of
+their own, those of a tenant named `*`. A request pays there first, from a block that this process has leased if it can,
+and then asks its tenant's shard. If that denies it, the home gets its units back.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from headroom_edge.check import Check
+from headroom_edge.decision import Decision
+from headroom_edge.keys import EVERYONE
+from headroom_edge.leases.book import LeaseBook
+from headroom_edge.leases.dues import DenialReport, Dues
+
+ELSEWHERE: Final = "global"  # the reason of a shard that was asked before the home
+ENDPOINTS_KEPT: Final = 10_000
+REPORTS_AT_ONCE: Final = 1_000
+
+
+@dataclass(slots=True)
+class HomeCheck(Check):
+    """What a request asks the home of global limits. Its arguments were found valid with the request's own check."""
+
+    def __post_init__(self) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class PaidCheck(Check):
+    """A check of a request that the home of global limits has allowed."""
+
+    is_paid: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        pass
+
+
+def home_of(check: Check) -> HomeCheck:
+    return HomeCheck(EVERYONE, check.endpoint, check.subject, check.cost, check.holder)
+
+
+def paid(check: Check) -> PaidCheck:
+    return PaidCheck(check.tenant, check.endpoint, check.subject, check.cost, check.holder)
+
+
+class GlobalLimits:
+    def __init__(self, lease_ms: int, shards: int) -> None:
+        self.book = LeaseBook(lease_ms, shards, counts_denials=False)
+        self.endpoints: set[str] = set()  # those that are known to have some; a shard tells of others
+        self._lock = threading.Lock()
+        self._denials = Dues()
+
+    def learn(self, endpoint: str) -> None:
+        if len(self.endpoints) >= ENDPOINTS_KEPT:  # callers invent names
+            self.endpoints.clear()
+        self.endpoints.add(endpoint)
+
+    def heard(self, endpoint: str, decision: Decision) -> None:
+        """The home's decision. Without a limit there is none any more, and the next check goes to the shard alone."""
+        if decision.allowed and not decision.degraded and not decision.limit:
+            self.endpoints.discard(endpoint)
+
+    def denied(self, check: Check, decision: Decision) -> None:
+        """The tenant's shard has not seen this request, so it is told later."""
+        with self._lock:
+            self._denials.deny(check.tenant, check.endpoint, decision.limit, check.cost or 1)
+
+    def put_back(self, report: DenialReport) -> None:
+        with self._lock:
+            self._denials.put(report)
+
+    def take_reports(self) -> list[DenialReport]:
+        with self._lock:
+            return [due for due in self._denials.take(REPORTS_AT_ONCE) if isinstance(due, DenialReport)]
+
+
+def refused(check: Check, home: Decision, *, rows: bool) -> Decision:
+    return Decision(
+        check,
+        False,
+        home.reason,
+        home.limit,
+        home.quota,
+        home.remaining,
+        home.reset_us,
+        home.retry_us,
+        0,
+        home.revision,
+        check.holder,
+        failure=home.failure,
+        raw_rows=home.raw_rows if rows else (),
+    )
+
+
+def combined(check: Check, own: Decision, home: Decision, *, rows: bool) -> Decision:
+    """One decision of the tenant's shard and of the home, which both allowed, or the shard denied."""
+    tightest = home if own.allowed and home.limit and (not own.limit or home.remaining < own.remaining) else own
+    return Decision(
+        check,
+        own.allowed,
+        own.reason,
+        tightest.limit,
+        tightest.quota,
+        tightest.remaining,
+        tightest.reset_us,
+        own.retry_us,
+        max(own.wait_us, home.wait_us),
+        own.revision,
+        own.holder or home.holder,
+        own.raw_receipt,
+        own.failure or home.failure,
+        [*own.raw_rows, *home.raw_rows] if rows else (),
+        (own, home),
+    )
