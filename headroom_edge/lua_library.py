@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 # Raise it whenever the code of a .lua file changes (comments do not count): a server keeps the highest version.
-VERSION = 10
+VERSION = 11
 NAME = "headroom"
 SIMULATION_NAME = "headroom_sim"
 
@@ -51,7 +51,7 @@ def _read(name: str) -> str:
 
 
 def _assemble(name: str, prefix: str, clock: str) -> str:
-    parts = ["keys", "record", "plans", "account", "locate", "newcomers", clock, *_KERNELS, *_SHARED, *_FUNCTIONS]
+    parts = ["keys", "reach", "record", "plans", "account", "locate", "newcomers", clock, *_KERNELS, *_SHARED, *_FUNCTIONS]
     blocks = "\n".join(f"do\n{_read(part)}end" for part in parts)
     register = _read("register").replace("@PREFIX@", prefix)
     version = f"H.version = {VERSION}"
