@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-import redis
 from redis.exceptions import ResponseError
 
 from headroom_edge import lua_library
@@ -42,27 +41,33 @@ class Stored:
     ttl_ms: int  # 0: none
 
 
+Client = Any  # redis-py does not type the commands for which it has no method
+
+
 class Slot:
     """The slot of `prefix`. It belongs to `source` at first, and after `complete` to `target`."""
 
     def __init__(self, cluster: SpareCluster, prefix: str) -> None:
-        self.cluster = cluster
         self.prefix = prefix
         self.number = slot_of(prefix)
-        self._owner = cluster.owner_of(prefix)
-        self._other = next(node for node in cluster.primaries() if node is not self._owner)
-        self.source, self.target = self._owner.client(), self._other.client()
+        owner = cluster.owner_of(prefix)
+        nodes = [owner, *(node for node in cluster.primaries() if node is not owner)]
+        # The same connections for all moves: there are many of them.
+        self._primaries: list[Client] = [node.client() for node in nodes]
+        self._ports = [node.port for node in nodes]
+        self._ids = [cluster.id_of(node) for node in nodes]
+        self.source, self.target, *_ = self._primaries
+        self._is_at_target = False
         for side in SIDES:
             self.forget_plans(side)
-        self._ids = [cluster.id_of(node) for node in (self._owner, self._other)]
 
     def close(self) -> None:
-        for client in (self.source, self.target):
+        for client in self._primaries:
             client.close()
 
     # Asking
 
-    def _client(self, side: Side) -> redis.Redis:
+    def _client(self, side: Side) -> Client:
         return self.source if side == "source" else self.target
 
     def ask(self, side: Side, call: Call) -> Outcome:
@@ -91,15 +96,15 @@ class Slot:
 
     # What the two nodes hold
 
-    def names(self, client: redis.Redis) -> list[str]:
-        found = cast("list[bytes]", client.execute_command("CLUSTER", "GETKEYSINSLOT", self.number, 10_000))
+    def names(self, client: Client) -> list[str]:
+        found: list[bytes] = client.execute_command("CLUSTER", "GETKEYSINSLOT", self.number, 10_000)
         return sorted(name.decode() for name in found)
 
-    def _digests(self, client: redis.Redis) -> dict[str, str]:
+    def _digests(self, client: Client) -> dict[str, str]:
         names = self.names(client)
         if not names:
             return {}
-        found = cast("list[bytes]", client.execute_command("DEBUG", "DIGEST-VALUE", *names))
+        found: list[bytes] = client.execute_command("DEBUG", "DIGEST-VALUE", *names)
         return {name: digest.decode() for name, digest in zip(names, found, strict=True)}
 
     def state(self) -> State:
@@ -118,52 +123,71 @@ class Slot:
             replies = iter(pipe.execute())
         return {name: Stored(next(replies), max(0, next(replies))) for name in names}
 
-    def repair(self, before: State, kept: Mapping[str, Stored], moved: Sequence[str], *, is_moving: bool = True) -> None:
+    def repair(
+        self, before: State, kept: Mapping[str, Stored], moved: Sequence[str], *, is_moving: bool = True
+    ) -> None:
         """Puts back what a call has changed: `moved` on the target, the others on the source."""
         if is_moving:
             self.source.execute_command("CLUSTER", "SETSLOT", self.number, "STABLE")
-        for client, is_ours in ((self.source, lambda n: n not in moved), (self.target, lambda n: n in moved)):
-            held = self._digests(client)
-            with client.pipeline(transaction=False) as pipe:
-                for name in {*held, *kept}:
-                    if held.get(name) == (before.get(name) if is_ours(name) else None):
-                        continue
-                    if client is self.target:
-                        pipe.execute_command("ASKING")
-                    if is_ours(name) and name in kept:
-                        pipe.restore(name, kept[name].ttl_ms, kept[name].value, replace=True)
-                    else:
-                        pipe.delete(name)
-                pipe.execute()
+        for side in SIDES:
+            ours = {name: stored for name, stored in kept.items() if (name in moved) == (side == "target")}
+            self._put(side, ours, before)
         if is_moving:
             self.source.execute_command("CLUSTER", "SETSLOT", self.number, "MIGRATING", self._ids[1])
         assert self.state() == before
+
+    def _put(self, side: Side, kept: Mapping[str, Stored], before: State) -> None:
+        """Exactly these keys on this node."""
+        held = self._digests(self._client(side))
+        with self._client(side).pipeline(transaction=False) as pipe:
+            for name in {*held, *kept}:
+                if name in kept and held.get(name) == before[name]:
+                    continue
+                if side == "target":
+                    pipe.execute_command("ASKING")
+                if name in kept:
+                    pipe.restore(name, kept[name].ttl_ms, kept[name].value, replace=True)
+                else:
+                    pipe.delete(name)
+            pipe.execute()
 
     # Moving
 
     @contextmanager
     def moving(self) -> Iterator[None]:
         """Half moved; at the end everything is on the source again, whatever happened."""
-        self.cluster.begin_move(self.number, self._owner, self._other)
+        self._begin(0, 1)
         try:
             yield
         finally:
-            self.return_all()
+            if not self._is_at_target:
+                self.complete()
+            self._begin(1, 0)
+            self._move(1, 0, self.names(self.target))
+            self._end(0)
+            self._is_at_target = False
 
     def move(self, names: Sequence[str]) -> None:
-        if names:
-            self.source.execute_command("MIGRATE", "127.0.0.1", self._other.port, "", 0, 5_000, "KEYS", *names)
+        self._move(0, 1, names)
 
     def complete(self) -> None:
         self.move(self.names(self.source))
-        self.cluster.end_move(self.number, self._owner, self._other)
+        self._end(1)
+        self._is_at_target = True
 
-    def return_all(self) -> None:
-        """The move goes on to its end, and then back."""
-        if self.cluster.owner_of(self.prefix) is not self._other:
-            self.complete()
-        self.cluster.begin_move(self.number, self._other, self._owner)
-        names = self.names(self.target)
+    def _begin(self, here: int, there: int) -> None:
+        self._set_slot(there, "IMPORTING", self._ids[here])
+        self._set_slot(here, "MIGRATING", self._ids[there])
+
+    def _move(self, here: int, there: int, names: Sequence[str]) -> None:
         if names:
-            self.target.execute_command("MIGRATE", "127.0.0.1", self._owner.port, "", 0, 5_000, "KEYS", *names)
-        self.cluster.end_move(self.number, self._other, self._owner)
+            words = ("MIGRATE", "127.0.0.1", self._ports[there], "", 0, 5_000, "KEYS", *names)
+            self._primaries[here].execute_command(*words)
+
+    def _end(self, owner: int) -> None:
+        """The new owner is told first: otherwise the old one sends its clients to a node that does not know yet."""
+        for number in sorted(range(len(self._primaries)), key=lambda number: number != owner):
+            self._set_slot(number, "NODE", self._ids[owner])
+
+    def _set_slot(self, number: int, *words: str) -> None:
+        self._primaries[number].execute_command("CLUSTER", "SETSLOT", self.number, *words)

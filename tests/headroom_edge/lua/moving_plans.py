@@ -99,7 +99,7 @@ ALWAYS_SERVED = DECIDED | {"peek full", "check suspended", "check stranger", "pr
 
 def _use(world: World, *holder: str) -> str:
     """Both subjects have records, and one has used up its limits. Returns the receipt of a decision."""
-    holders = dict(zip(holder[::2], holder[1::2], strict=True))
+    holders: dict[str, Any] = dict(zip(holder[::2], holder[1::2], strict=True))
     receipt = world.check(rows=True, key=KNOWN[1], **holders).receipt
     for _ in range(40):
         if not world.check(key=FULL[1], **holders).allowed:
@@ -234,6 +234,23 @@ def _with_old_records(world: World) -> dict[str, Call]:
     _use(world)
     world.configure(tier_policy(*(per_key("log", SlidingLog(30, HOUR_US)), whole("all", bucket(200)))))
     return checks()
+
+
+def with_all(world: World) -> dict[str, Call]:
+    """Any plan, used by two subjects, staged anew, and with counters to drain."""
+    receipt = _use(world, "holder", "h-1")
+    for call in (staged := _stage(world, "v1"))[:2]:
+        _run(world, call)
+    return {
+        **checks("holder", "h-9"),
+        "refund": Call("refund", (TENANT, ENDPOINT, receipt, *KNOWN), LATER_US),
+        "release": Call("release", (TENANT, ENDPOINT, "h-1", *KNOWN), LATER_US),
+        "delta": _delta(world),
+        "flip": staged[2],
+        "bypass": Call("bypass", (_switch("tenant", TENANT),)),
+        "drain take": Call("drain", ("TAKE", "batch-1"), LATER_US),
+        "calendars take": Call("calendars", ("TAKE", "batch-1")),
+    }
 
 
 SCENARIOS = {
