@@ -51,7 +51,19 @@ def _read(name: str) -> str:
 
 
 def _assemble(name: str, prefix: str, clock: str) -> str:
-    parts = ["keys", "record", "plans", "account", "locate", "newcomers", clock, *_KERNELS, *_SHARED, *_FUNCTIONS]
+    parts = [
+        "keys",
+        "reach",
+        "record",
+        "plans",
+        "account",
+        "locate",
+        "newcomers",
+        clock,
+        *_KERNELS,
+        *_SHARED,
+        *_FUNCTIONS,
+    ]
     blocks = "\n".join(f"do\n{_read(part)}end" for part in parts)
     register = _read("register").replace("@PREFIX@", prefix)
     version = f"H.version = {VERSION}"

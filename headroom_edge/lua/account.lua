@@ -42,6 +42,8 @@ local function make_room(shard, now)
   local header, keys = H.plans.shards[shard], H.keys
   local usage = keys.usage(shard)
   if not header or not header.room or call('HLEN', usage) <= header.room then return end
+  -- The request is charged already, so nothing may fail any more.
+  if H.reach.is_moving(shard) then return end
   if call('EXISTS', keys.usage_older(shard)) == 1 then drop_batch(shard) end
   call('RENAME', usage, keys.usage_older(shard))
   call('HSET', keys.usage_ends(shard), 'older', format('%.0f', now))
@@ -98,11 +100,21 @@ function account.count(shard, usage_key, now, number, endpoint, outcome, cost, c
   add_large(usage_key, field, cost, count or 1)
 end
 
+-- Adds an item to a list, and returns its length. The decision has been made, so no error may stop it. While a cluster
+-- moves the slot, a list that is not here is left alone: a second one would be in the way of the one that still arrives.
+local function push(if_there, always, shard, key, item)
+  local length = protected_call(if_there, key, item)
+  if length == 0 and type(protected_call('EXISTS', shard, key)) == 'number' then
+    length = protected_call(always, key, item)
+  end
+  return type(length) == 'number' and length or 0
+end
+
 function account.arrival(shard, who, subject, now, cost, outcome)
   if shard == H.keys.ALL then return end
   local key = H.keys.arrivals(shard)
   local item = format('%s %s %.0f %d %s', who, sub(sha1hex(subject), 1, 16), now, cost, outcome)
-  local length = call('RPUSH', key, item)
+  local length = push('RPUSHX', 'RPUSH', shard, key, item)
   if length > ARRIVALS_KEPT then call('LTRIM', key, -ARRIVALS_KEPT, -1) end
 end
 
@@ -110,7 +122,7 @@ function account.denial(shard, number, endpoint, now, id, reason, cost, retry, r
   if shard == H.keys.ALL then return end
   local key = H.keys.denials(shard, number)
   local item = format('%.0f %s %s %s %d %.0f %d %s', now, endpoint, id, reason, cost, retry, revision, subject)
-  local length = call('LPUSH', key, item)
+  local length = push('LPUSHX', 'LPUSH', shard, key, item)
   if length > DENIALS_KEPT + 28 then call('LTRIM', key, 0, DENIALS_KEPT - 1) end
   if length % 16 == 1 then call('PEXPIRE', key, DENIALS_TTL) end
 end

@@ -9,11 +9,12 @@
 --          READ: the next cursor (0: the end), then for each counter a list of record, ttl_ms, limit, generation,
 --          start of the period in seconds, used; a record is its key without the prefix
 --          BEGIN: 1; PUT: how many records were restored (existing ones are left alone)
--- writes   renames S:q to S:qb; the records, with TTL; S:s:<version>:q, whose absence reveals a second loss
+-- writes   renames S:q to S:qb; the records, with TTL; S:s:<version>:q, whose absence reveals a second loss.
+--          TAKE, BEGIN and PUT are refused while a cluster moves the slot, the others if their keys are not here (reach.lua)
 local calendars = {}
 H.calendars = calendars
 
-local BEGUN_TTL, PAGE = 600000, 200
+local BEGUN_TTL, PAGE, AT_ONCE = 600000, 200, 1000
 local A_DAY = 86400000 -- TTL for a record that has none, if somebody removed it
 
 local function begun_key(shard, version) return H.keys.staged(shard, version, 'q') end
@@ -22,10 +23,18 @@ function calendars.is_begun(shard, version) return call('EXISTS', begun_key(shar
 
 local function waiting(batch) return call('HGET', batch, 'id') or '' end
 
+-- Whether this batch waits. Fails rather than deny it while the batch may be on the other node.
+local function is_waiting(shard, batch, id)
+  if waiting(batch) == id then return true end
+  H.reach.prove(batch, H.keys.touched(shard))
+  return false
+end
+
 local function take(shard, id)
   local touched, batch = H.keys.touched(shard), H.keys.touched_batch(shard)
   local before = waiting(batch)
   if before ~= '' then return before end
+  H.reach.stand_still(shard)
   if call('HLEN', touched) <= call('HEXISTS', touched, '_') then return '' end
   call('RENAME', touched, batch)
   H.account.open(shard)
@@ -33,8 +42,7 @@ local function take(shard, id)
   return id
 end
 
-local function counters(shard, suffix, rows)
-  local text = call('GET', shard .. suffix)
+local function counters(shard, suffix, text, rows)
   if not text or #text == 0 then return end
   local ttl = call('PTTL', shard .. suffix)
   local found, numbers = H.record.parse(text)
@@ -48,24 +56,32 @@ end
 
 local function read(shard, id, cursor)
   local batch = H.keys.touched_batch(shard)
-  if waiting(batch) ~= id or not H.whole(cursor, 0, 9007199254740991) then return { '0' } end
+  if not is_waiting(shard, batch, id) or not H.whole(cursor, 0, 9007199254740991) then return { '0' } end
   local page = call('HSCAN', batch, cursor, 'COUNT', PAGE)
-  local rows = { page[1] }
+  local rows, suffixes = { page[1] }, {}
   for i = 1, #page[2], 2 do
     local suffix = page[2][i]
-    if sub(suffix, 1, 1) == ':' then counters(shard, suffix, rows) end
+    if sub(suffix, 1, 1) == ':' then suffixes[#suffixes + 1] = suffix end
+  end
+  for from = 1, #suffixes, AT_ONCE do
+    local last = min(from + AT_ONCE - 1, #suffixes)
+    local names = { batch } -- two keys at least, so that a record which is not here fails the read
+    for i = from, last do names[#names + 1] = shard .. suffixes[i] end
+    local texts = call('MGET', unpack_(names))
+    for i = from, last do counters(shard, suffixes[i], texts[i - from + 2], rows) end
   end
   return rows
 end
 
 local function done(shard, id)
   local batch = H.keys.touched_batch(shard)
-  if waiting(batch) ~= id then return 0 end
+  if not is_waiting(shard, batch, id) then return 0 end
   call('UNLINK', batch)
   return 1
 end
 
 local function begin(shard, version)
+  H.reach.stand_still(shard)
   call('SET', begun_key(shard, version), '1', 'PX', BEGUN_TTL)
   return 1
 end
@@ -86,6 +102,7 @@ local function record_of(args, at, count)
 end
 
 local function put(shard, version, args)
+  H.reach.stand_still(shard)
   if not calendars.is_begun(shard, version) then
     return H.fail('HRLOST', 'the store was emptied again meanwhile: begin anew')
   end

@@ -7,9 +7,10 @@
 --          In a cluster, global limits are counted at hr:{all} as the plans of the tenant `*`: a plan that has some is
 --          refused with the reason `global` and nothing is counted, unless the pair GLOBAL, paid says that the caller was
 --          allowed there
--- reads    token, tenant entry and every record, before the first write
+-- reads    token, tenant entry and every record, and whether all other keys that it writes are here, before the first
+--          write (reach.lua)
 -- writes   the records (with TTL) if all enforced limits admit; the accounting in any case.
---          A denied request changes no enforced limit's state.
+--          A denied request changes no enforced limit's state. Lists of samples and denials only if they are here
 
 local decision, record, plans, account = H.decision, H.record, H.plans, H.account
 local locate, arguments, records_of, count_usage = H.locate, H.arguments, H.records, H.account.count
@@ -17,9 +18,15 @@ local reset_at = H.kinds.t.reset_at
 local judge, settle, answer = H.decision.judge, H.decision.settle, H.decision.answer
 local EMPTY = {}
 
--- Reads the token and all records with one MGET, before anything is written.
-local function read(shard, header, records)
+-- Reads the token and all records with one MGET, before anything is written. It fails unless every key is here.
+local function read(shard, header, plan, records)
   local count = #records
+  if plan.calendars then
+    records[count + 1] = header.touched_key
+    local values = call('MGET', shard, header.usage_key, unpack_(records))
+    records[count + 1] = nil
+    return values
+  end
   if count == 1 then return call('MGET', shard, header.usage_key, records[1]) end
   return call('MGET', shard, header.usage_key, unpack_(records))
 end
@@ -118,7 +125,7 @@ local function check(call_keys, args, now, dry)
     if reason then return decision.turned_away(shard, header, number, reason, now, dry) end
     dimensions = plan.needs_dimensions and H.dimensions(args, first) or nil
     records = records_of(shard, number, plan, dimensions)
-    values = read(shard, header, records)
+    values = read(shard, header, plan, records)
     if values[1] == header.token then break end
     -- The cached header is stale: read it again, once.
     plans.drop(shard)
@@ -126,6 +133,7 @@ local function check(call_keys, args, now, dry)
   end
   if plan.G and dimensions.GLOBAL ~= 'paid' then return decision.refused('global', header.revision) end
   if cost == '*' then cost = default end
+  if plan.beside then decision.prove_beside(shard, plan, records) end
   if plan.simple and not rows and not dry and not header.bypass then
     local quick = pass(shard, header, number, endpoint_number, plan, records, values, cost, now)
     if quick then return quick end

@@ -34,8 +34,9 @@ function concurrency.reset()
 end
 
 function concurrency.take(limit, key, now, wait, holder)
-  call('ZREMRANGEBYSCORE', key, '-inf', format('%.0f', now))
+  -- In this order, so that the set never becomes empty: it would be gone, and out of reach while a slot moves.
   call('ZADD', key, format('%.0f', now + wait + limit.H), holder)
+  call('ZREMRANGEBYSCORE', key, '-inf', format('%.0f', now))
   -- The set must outlive its longest holder, so a shorter hold or wait does not shorten the TTL.
   local left = call('PTTL', key)
   local need = ceil((wait + limit.H) / 1000) + 1000

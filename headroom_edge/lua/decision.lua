@@ -57,6 +57,16 @@ local function key_beside(limit, record_key)
   return nil
 end
 
+-- Fails if rings or holders are not here while a cluster moves the slot. To take them for lost would start fresh ones.
+function decision.prove_beside(shard, plan, records)
+  local names, groups = { shard }, plan.g
+  for i = 1, #groups do
+    local limits = groups[i].beside
+    for j = 1, #limits do names[#names + 1] = key_beside(limits[j], records[i]) end
+  end
+  if #names > 1 then H.reach.prove(unpack_(names)) end
+end
+
 -- A record's state in the plan's order of limits. heads[i] is the header to write the record back with.
 local function state_of(group, i, text, now, record_key, is_private)
   if not text or #text == 0 then
@@ -327,6 +337,7 @@ function decision.turned_away(shard, header, number, reason, now, dry)
   if not header then return decision.refused(reason) end
   if not dry then
     local letter = reason == 'suspended' and 'p' or 'u'
+    if reason == 'suspended' then H.reach.prove(shard, header.usage_key) end -- an unknown one was proven (locate.lua)
     account.count(shard, header.usage_key, now, number or '00000', '000', letter, 1)
   end
   return decision.refused(reason, header.revision)

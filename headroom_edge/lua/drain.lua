@@ -4,7 +4,8 @@
 --          DONE id    deletes that batch, which is in Postgres now
 -- reply    TAKE: the id of the batch to read now ('' if there is none); DONE: 1, or 0 if it was gone
 -- writes   renames S:u to S:ub and S:a to S:ab; the id is the field `id` of S:ub; S:u starts empty.
---          If there are older counters (S:uo, see account.lua), they are exported first
+--          If there are older counters (S:uo, see account.lua), they are exported first. While a cluster moves the
+--          slot, nothing is taken, and DONE is refused if its keys are not here (reach.lua)
 local function waiting(batch) return call('HGET', batch, 'id') or '' end
 
 H.define('drain', { 'allow-oom' }, function(keys, args, now)
@@ -14,12 +15,16 @@ H.define('drain', { 'allow-oom' }, function(keys, args, now)
   end
   local usage, batch = H.keys.usage(shard), H.keys.usage_batch(shard)
   if action == 'DONE' then
-    if waiting(batch) ~= id then return 0 end
+    if waiting(batch) ~= id then
+      H.reach.prove(batch, usage) -- before it denies a batch that may be on the other node
+      return 0
+    end
     call('UNLINK', batch, H.keys.arrivals_batch(shard))
     return 1
   end
   local before = waiting(batch)
   if before ~= '' then return before end
+  H.reach.stand_still(shard)
   -- Not while a batch waits: a drain that cannot reach Postgres still calls every few seconds, and counts must then
   -- become coarse.
   H.account.drained[shard] = now

@@ -3,6 +3,7 @@
 -- reply    how many enforcers sent a heartbeat within 15 s
 -- writes   hr:{all}:e (id → when its heartbeat ends), hr:{all}:i (id → JSON), both with TTL. Silent processes stay for
 --          10 minutes, so that people see which ones fell silent; of more than 10,000 the most silent one goes.
+--          Refused while a cluster moves the slot and not both keys are here (reach.lua)
 local ALIVE_US, SHOWN_US, KEPT_MS, MOST = 15000000, 600000000, 3600000, 10000
 
 local function forget(alive, info, ids)
@@ -17,17 +18,21 @@ H.define('heartbeat', { 'allow-oom' }, function(keys, args, now)
     return H.fail('HRARGS', 'the key is ' .. H.keys.ALL .. '; give an id of at most 100 bytes and JSON of at most 4096')
   end
   local alive, info = H.keys.enforcers(), H.keys.enforcer_info()
-  forget(alive, info, call('ZRANGEBYSCORE', alive, '-inf', format('%.0f', now - SHOWN_US), 'LIMIT', 0, 100))
+  H.reach.prove(alive, info)
   if args[2] == '' then
     forget(alive, info, { args[1] })
   else
     call('ZADD', alive, format('%.0f', now + ALIVE_US), args[1])
     call('HSET', info, args[1], args[2])
+    -- After the new one, so that the keys never become empty: they would be gone, and out of reach while a slot moves.
+    forget(alive, info, call('ZRANGEBYSCORE', alive, '-inf', format('%.0f', now - SHOWN_US), 'LIMIT', 0, 100))
     if call('ZCARD', alive) > MOST then forget(alive, info, call('ZRANGE', alive, 0, 0)) end
     call('PEXPIRE', alive, KEPT_MS)
     call('PEXPIRE', info, KEPT_MS)
   end
-  return call('ZCOUNT', alive, format('%.0f', now), '+inf')
+  -- The last one takes the keys with it, and a slot that moves then refuses to look: there is none.
+  local count = protected_call('ZCOUNT', alive, format('%.0f', now), '+inf')
+  return type(count) == 'number' and count or 0
 end)
 
 -- Cost × 2^24 must stay below 2^63.
@@ -61,6 +66,7 @@ H.define('report', { 'allow-oom' }, function(keys, args, now)
   local shard, header, number, plan, endpoint, _, reason, problem = H.locate(keys[1], args[1], args[2], now)
   if problem then return problem end
   if reason then return 0 end
+  H.reach.prove(shard, header.usage_key)
   if outcome == 'd' then
     local id = limit_id(plan, args[6])
     outcome = 'd' .. id

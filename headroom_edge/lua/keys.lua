@@ -19,6 +19,8 @@ function keys.arrivals(shard) return shard .. ':a' end
 function keys.arrivals_batch(shard) return shard .. ':ab' end
 function keys.touched(shard) return shard .. ':q' end
 function keys.touched_batch(shard) return shard .. ':qb' end
+-- Nothing is ever stored here (reach.lua).
+function keys.nowhere(shard) return shard .. ':-' end
 function keys.denials(shard, number) return shard .. ':d:' .. number end
 function keys.newcomers(shard, number) return shard .. ':n:' .. number end
 -- A receipt that was refunded or settled.

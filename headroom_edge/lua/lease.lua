@@ -5,7 +5,8 @@
 --          is nothing to settle); [ALL], [dimension, value]...
 -- reply    the reply of hr_check, which does not count the block; then a list: calls granted, cost granted, how long
 --          the block lasts in µs from now (0: there is none), its receipt, and the dimensions that the plan uses
--- reads    token, tenant entry, every record, their notes and the mark of the receipt, before the first write
+-- reads    token, tenant entry, every record, their notes and the mark of the receipt, and whether all other keys that it
+--          writes are here, before the first write (reach.lua)
 -- writes   what hr_check writes; the records with what came back and the block, charged as if spent at its end; a note
 --          beside each record (leases.lua); the accounting of what was spent; a mark (with TTL) of the settled receipt
 --
@@ -69,13 +70,15 @@ local function mark_of(found, settlement)
   return found.mark
 end
 
--- The keys of one read: token, usage, records, their notes, the mark of the receipt.
+-- The keys of one read: token, usage, records, their notes, the mark of the receipt; if they have calendar quotas, also
+-- the list of touched records.
 local function names_of(found, settlement)
   local names, count = { found.shard, found.header.usage_key }, #found.records
   for i = 1, count do
     names[2 + i], names[2 + count + i] = found.records[i], H.keys.leases(found.records[i])
   end
   if settlement then names[#names + 1] = mark_of(found, settlement) end
+  if found.plan.calendars then names[#names + 1] = found.header.touched_key end
   return names
 end
 
@@ -99,6 +102,7 @@ local function find_call(shard, args, first, settlement, now)
       return found
     end
   end
+  if found.plan.beside then decision.prove_beside(found.shard, found.plan, found.records) end
   found.notes = {}
   for i, group in ipairs(found.plan.g) do
     found.notes[i] = leases.open(group, found.values[2 + #found.records + i], now)
@@ -136,6 +140,7 @@ end
 -- A suspended tenant has no plan, but what was spent before still counts.
 local function settle_without_plan(found, settlement, name, now)
   if not settlement or not found.header or settlement.number ~= found.number then return 0 end
+  H.reach.stand_still(found.shard)
   local is_new = not call('GET', mark_of(found, settlement))
   if not is_new or now - settlement.given >= KEPT_US then return 0 end
   local known = found.header.endpoints[name]

@@ -84,13 +84,13 @@ function H.locate(shard, tenant, endpoint, now)
   local plan, endpoint_number, default, ends = H.plans.find(shard, header, ref, endpoint, now)
   if plan then return shard, header, number, plan, endpoint_number, default, nil, nil, ends end
   -- A stale header may name a plan that is gone. If the header is current, the configuration is incomplete.
-  if call('GET', shard) == header.token then return shard, nil, nil, nil, nil, nil, 'not_ready' end
+  if H.plans.is_current(shard, header) then return shard, nil, nil, nil, nil, nil, 'not_ready' end
   H.plans.drop(shard)
   return H.locate(shard, tenant, endpoint, now)
 end
 
 function H.stranger(shard, header, tenant, endpoint, now)
-  if call('GET', shard) ~= header.token then
+  if not H.plans.is_current(shard, header) then
     H.plans.drop(shard)
     header = H.plans.load(shard)
     if not header then return shard, nil, nil, nil, nil, nil, 'not_ready' end

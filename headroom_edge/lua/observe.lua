@@ -4,7 +4,8 @@
 --          digit, as `<bucket>:<count>,…` of their microseconds (observations.py)
 -- reply    how many were stored; none if any of them is invalid
 -- writes   hr:{all}:a, a list of `<second in hex> <class> <histogram> <endpoint>`, at most KEPT, and their number in
---          field `o` of hr:{all}:u. This has the form of a shard's accounting, so hr_drain can export it
+--          field `o` of hr:{all}:u. This has the form of a shard's accounting, so hr_drain can export it. Refused while
+--          a cluster moves the slot and not both keys are here (reach.lua)
 local KEPT, AT_ONCE = 50000, 1000
 local OLDEST_MS, HISTOGRAM, ENDPOINT = 600000, 4096, 800
 
@@ -28,6 +29,7 @@ H.define('observe', {}, function(keys, args, now)
     items[#items + 1] = text
   end
   local list = H.keys.arrivals(H.keys.ALL)
+  H.reach.prove(list, H.keys.usage(H.keys.ALL))
   if call('RPUSH', list, unpack_(items)) > KEPT then call('LTRIM', list, -KEPT, -1) end
   call('HINCRBY', H.keys.usage(H.keys.ALL), 'o', #items)
   return #items

@@ -61,14 +61,17 @@ local function prepare_plan(plan, shard)
     plan.needs_dimensions = plan.needs_dimensions or group.d ~= nil
     if group.d and not plan.sampled then plan.sampled = i end
     plan.calendars = plan.calendars or group.calendar
-    group.tats = 0
+    group.tats, group.beside = 0, {}
     for _, limit in ipairs(group.l) do
       limit.group, limit.i = group, i
       if limit.P and not limit.x then group.tats = group.tats + 1 end
       if limit.kernel.holders then plan.needs_dimensions, plan.holds = true, true end
       plan.observers = plan.observers or not limit.enforced
       plan.carries = plan.carries or limit.x
-      plan.beside = plan.beside or limit.kernel.ring or limit.kernel.holders
+      if limit.kernel.ring or limit.kernel.holders then
+        plan.beside = true
+        if not limit.x then group.beside[#group.beside + 1] = limit end
+      end
     end
   end
   -- In a cluster: the numbers of the global limits that also apply, by name (check.lua).
@@ -78,23 +81,38 @@ local function prepare_plan(plan, shard)
   return plan
 end
 
+-- The bypass switches; nil if there are none. A token with a `+` has had some. Without it, no answer from a slot that a
+-- cluster moves is as good as none.
+local function switches_of(shard, token)
+  local read = find(token, '+', 1, true) and call or protected_call
+  local found = read('MGET', shard, H.keys.bypass(shard))
+  local switches = not found.err and found[2] and json_decode(found[2])
+  return switches and #switches > 0 and switches or nil
+end
+
 -- The shard's header; nil while the shard is not ready.
 function plans.load(shard)
   local keys = H.keys
-  -- While a cluster moves the slot, this multi-key read fails before anything is changed.
-  call('EXISTS', shard, keys.tenants(shard), keys.config(shard))
+  H.reach.prove(shard, keys.tenants(shard), keys.config(shard))
   local token = call('GET', shard)
   local main = token and call('HGET', keys.config(shard), 'main')
   if not main then return nil end
   local header = json_decode(main)
   header.endpoints = fetch(shard, 'e:' .. header.endpoints)
   if not header.endpoints then return nil end
-  local bypass = call('GET', keys.bypass(shard))
-  header.bypass = bypass and json_decode(bypass)
+  header.bypass = switches_of(shard, token)
   header.token, header.found = token, {}
   header.tenants_key, header.usage_key = keys.tenants(shard), keys.usage(shard)
+  header.touched_key = keys.touched(shard)
   plans.shards[shard] = header
   return header
+end
+
+-- Whether the shard still has this header's token. Fails if the token, the tenants, the configuration or the counters
+-- are not on this node: then it is not known whether they lack something.
+function plans.is_current(shard, header)
+  local keys = H.keys
+  return call('MGET', shard, header.tenants_key, keys.config(shard), header.usage_key)[1] == header.token
 end
 
 function plans.drop(shard)

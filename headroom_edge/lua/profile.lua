@@ -5,5 +5,7 @@ H.define('profile', { 'no-writes' }, function(keys, args, now)
   local shard, header, number, plan, endpoint, _, reason, problem = H.locate(keys[1], args[1] or '', args[2] or '', now)
   if problem then return problem end
   if reason then return '' end
-  return call('HGET', H.keys.config(shard), 'p:' .. plan.id) or ''
+  local text = call('HGET', H.keys.config(shard), 'p:' .. plan.id)
+  if not text then H.plans.is_current(shard, header) end -- fails if the configuration is not here
+  return text or ''
 end)

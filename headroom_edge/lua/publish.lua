@@ -8,7 +8,8 @@
 -- reply    {status, current token}: applied; stale: a higher revision is live; base: the token is not `base`;
 --          count: the staged shard is incomplete; lost: there is no token, and the counters were not restored for
 --          this version (calendars.lua)
--- writes   S, S:t, S:c, S:s:<version>:*; the token last, so that a half-written shard is never ready
+-- writes   S, S:t, S:c, S:s:<version>:*; the token last, so that a half-written shard is never ready. Also S:u and S:q, if
+--          they do not exist. While a cluster moves the slot, STAGE is refused, the others if a key is not here (reach.lua)
 
 local STAGE_TTL = 600000
 
@@ -20,6 +21,12 @@ local function split(token)
 end
 
 local function revision_of(token) return tonumber_(match(token, '^(%d+)%.') or '') or -1 end
+
+-- Fails, before anything is read or written, unless all that a publication touches is here.
+local function prove(shard, ...)
+  local keys = H.keys
+  H.reach.prove(shard, keys.tenants(shard), keys.config(shard), keys.usage(shard), keys.touched(shard), ...)
+end
 
 local function finish(shard, token, suffix)
   H.account.open(shard)
@@ -50,9 +57,10 @@ local function counts_fit(args)
 end
 
 local function delta(shard, args)
-  local current, suffix = split(call('GET', shard))
   local base, token = args[2], args[3]
   if not counts_fit(args) then return H.fail('HRARGS', 'DELTA takes base, token and four counted lists') end
+  prove(shard)
+  local current, suffix = split(call('GET', shard))
   if current ~= base then return { 'base', current } end
   if revision_of(token) < revision_of(current) then return { 'stale', current } end
   local tenants, config = H.keys.tenants(shard), H.keys.config(shard)
@@ -68,6 +76,7 @@ local function stage(shard, args)
   if part ~= 't' and part ~= 'c' or #args < 5 or #args % 2 == 0 then
     return H.fail('HRARGS', 'STAGE takes version, t or c, then pairs of field and value')
   end
+  H.reach.stand_still(shard)
   local key = H.keys.staged(shard, version, part)
   for from = 4, #args, 1000 do
     call('HSET', key, unpack_(args, from, min(from + 999, #args)))
@@ -76,12 +85,20 @@ local function stage(shard, args)
   return call('HLEN', key)
 end
 
+-- The live hash is not deleted first: while the slot moves, nothing can be renamed to a key that is not here.
 local function replace(staged, live)
-  call('UNLINK', live)
-  if call('EXISTS', staged) == 1 then
+  if call('EXISTS', staged) == 0 then
+    call('UNLINK', live)
+  else
     call('RENAME', staged, live)
     call('PERSIST', live)
   end
+end
+
+-- What a bypass adds to the token. Switches that were set while the shard was not ready count as well.
+local function suffix_of(shard, current, suffix)
+  if current == '' and call('EXISTS', H.keys.bypass(shard)) == 1 then return '+1' end
+  return suffix
 end
 
 local function flip(shard, args)
@@ -90,14 +107,17 @@ local function flip(shard, args)
   if not token or not tenants or not fields then
     return H.fail('HRARGS', 'FLIP takes version, token, number of tenants and number of fields')
   end
+  local staged_t, staged_c = H.keys.staged(shard, version, 't'), H.keys.staged(shard, version, 'c')
+  prove(shard, staged_t, staged_c)
   local current, suffix = split(call('GET', shard))
   if revision_of(token) < revision_of(current) then return { 'stale', current } end
   if current == '' and not H.calendars.is_begun(shard, version) then return { 'lost', current } end
-  local staged_t, staged_c = H.keys.staged(shard, version, 't'), H.keys.staged(shard, version, 'c')
   if call('HLEN', staged_t) ~= tenants or call('HLEN', staged_c) ~= fields then return { 'count', current } end
+  suffix = suffix_of(shard, current, suffix)
   replace(staged_t, H.keys.tenants(shard))
   replace(staged_c, H.keys.config(shard))
-  call('UNLINK', H.keys.staged(shard, version, 'q'))
+  -- If this mark is not here it goes by its TTL.
+  protected_call('UNLINK', H.keys.staged(shard, version, 'q'))
   return finish(shard, token, suffix)
 end
 

@@ -126,8 +126,18 @@ local function copy(limit, old, numbers, state, promoted)
   if promoted and limit.kernel.ring then limit.kernel.move(state, limit.o) end
 end
 
+-- What is carried over may be counted in a ring, also in one of a limit that this endpoint does not use.
+function record.prove_rings(group, key)
+  local names = { key }
+  for _, limit in ipairs(group.l) do
+    if limit.kernel.ring then names[#names + 1] = H.keys.ring(key, limit) end
+  end
+  if #names > 1 then H.reach.prove(unpack_(names)) end
+end
+
 -- The state of a record that was written under another plan.
 function record.adopt(group, text, now, key)
+  record.prove_rings(group, key)
   local found, numbers = record.parse(text)
   local state = record.fresh(group)
   for _, limit in ipairs(group.l) do

@@ -4,7 +4,7 @@
 -- reply    how many limits were refunded; 0 if it is too late, was done before, or the plan has changed
 -- writes   the records, and a mark (with TTL) that this receipt was used. While a lease is out, buckets refund nothing,
 --          because its charge may rest on the refunded one; after a refund, earlier leases of the record give nothing
---          back any more
+--          back any more. Refused while a cluster moves the slot (reach.lua)
 
 -- Time, plan mark, cost, and the TATs in the order in which hr_check wrote them; nil if it is not a receipt.
 local function open(receipt)
@@ -49,6 +49,7 @@ H.define('refund', { 'allow-oom' }, function(keys, args, now)
   if problem then return problem end
   if cost == '*' then cost = default end
   if reason or plan.mark ~= mark or given > now then return 0 end
+  H.reach.stand_still(shard)
   local longest = 0
   for _, group in ipairs(plan.g) do longest = max(longest, tonumber_(group.ttl)) end
   local records, total, used = H.records(shard, number, plan, H.dimensions(args, 4)), 0, 0

@@ -11,6 +11,7 @@ H.define('release', { 'allow-oom' }, function(keys, args, now)
   if problem then return problem end
   if reason then return 0 end
   local records, released = H.records(shard, number, plan, H.dimensions(args, 4)), 0
+  if plan.holds then H.decision.prove_beside(shard, plan, records) end
   for i, group in ipairs(plan.g) do
     for _, limit in ipairs(group.l) do
       if limit.kernel.holders then

@@ -2,7 +2,7 @@
 -- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint, limit name or *, [dimension, value]...
 -- reply    how many limits were reset (global limits are shared, so they are not reset)
 -- writes   the record with that limit empty; removes its ring or holders. Leases of the record give nothing back any
---          more, because it could be what was reset
+--          more, because it could be what was reset. Refused while a cluster moves the slot (reach.lua)
 local function clear(limit, state, record)
   for k = limit.o, limit.o + limit.kernel.width - 1 do state[k] = 0 end
   if limit.kernel.ring then call('UNLINK', H.keys.ring(record, limit)) end
@@ -17,6 +17,7 @@ H.define('reset', { 'allow-oom' }, function(keys, args, now)
   local shard, header, number, plan, endpoint, _, reason, problem = H.locate(keys[1], args[1], args[2], now)
   if problem then return problem end
   if reason then return 0 end
+  H.reach.stand_still(shard)
   local records, count = H.records(shard, number, plan, H.dimensions(args, 4)), 0
   for i, group in ipairs(plan.g) do
     local text = not group.a and call('GET', records[i])
