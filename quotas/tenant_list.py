@@ -166,9 +166,9 @@ _COUNTS: Final = """
         (SELECT count(*) FROM (SELECT 1 FROM tenants_tenant WHERE archived_at IS NULL LIMIT %(most)s) AS counted),
         (SELECT count(*) FROM (SELECT 1 FROM quotas_tenant_summary s JOIN tenants_tenant t ON t.number = s.tenant_id
             WHERE s.denied > 0 AND t.archived_at IS NULL LIMIT %(most)s) AS counted),
-        (SELECT count(*) FROM (SELECT DISTINCT tenant_id FROM quotas_override o
-            JOIN tenants_tenant t ON t.number = o.tenant_id WHERE t.archived_at IS NULL AND cancelled_at IS NULL
-            AND start <= %(now)s AND ("end" IS NULL OR "end" > %(now)s) LIMIT %(most)s) AS counted),
+        (SELECT count(*) FROM (SELECT 1 FROM (SELECT DISTINCT tenant_id FROM quotas_override
+            WHERE cancelled_at IS NULL AND start <= %(now)s AND ("end" IS NULL OR "end" > %(now)s)) AS o
+            JOIN tenants_tenant t ON t.number = o.tenant_id WHERE t.archived_at IS NULL LIMIT %(most)s) AS counted),
         (SELECT count(*) FROM (SELECT 1 FROM quotas_tenant_summary s JOIN tenants_tenant t ON t.number = s.tenant_id
             WHERE s.last_at < %(idle)s AND t.archived_at IS NULL LIMIT %(most)s) AS counted),
         (SELECT count(*) FROM (SELECT 1 FROM tenants_tenant WHERE suspended AND archived_at IS NULL LIMIT %(most)s)

@@ -6,8 +6,10 @@ once. So an edit of a tier rewrites that set and the tenants with limits of thei
 A part that does not compile keeps its last good state and is reported; everything else is updated.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from headroom_edge.keys import EVERYONE, EVERYONES_SHARD, EVERYONES_TENANT, base36, tenant_number
@@ -73,7 +75,10 @@ class Compiler:
 
     def load(self, configuration: Configuration) -> dict[int, Delta]:
         """A whole configuration: what is not in it is dropped."""
-        tenants = frozenset({*self._book.tenants, *configuration.tenants})
+        # A view, not a set: it takes no memory, and its order is that of the tenants in memory, which is faster.
+        tenants: Set[str] = configuration.tenants.keys()
+        if not self._book.tenants.keys() <= tenants:
+            tenants = tenants | self._book.tenants.keys()
         return self.update(configuration, Touched(tenants, frozenset({*self._tiers, *configuration.tiers}), True))
 
     def update(self, parts: Configuration, touched: Touched) -> dict[int, Delta]:
@@ -86,14 +91,16 @@ class Compiler:
         if touched.common:
             self._compile_common()
         edited = set(touched.tiers) | (book.tiers.keys() if touched.common else set())
-        tenants = touched.tenants.union(*(book.customised(tier) for tier in edited))
-        tenants = tenants.union(*(book.zoned(tier) for tier in zoned ^ book.zoned_tiers))
-        tenants = tenants.union(*(book.moved_by(canary, tier) for tier, canary in canaries.items()))
+        # Apart from the touched ones, which may be all there are: a copy of their names would take as much again.
+        others = set[str]().union(*(book.customised(tier) for tier in edited))
+        others.update(*(book.zoned(tier) for tier in zoned ^ book.zoned_tiers))
+        others.update(*(book.moved_by(canary, tier) for tier, canary in canaries.items()))
+        others -= touched.tenants
         joined = {tenant.tier for tenant in book.known(touched.tenants)}
         for tier in edited | left | joined:
             self._compile_tier(tier, is_edited=tier in edited)
         alike: dict[tuple[object, ...], Piece] = {}
-        for name in tenants:
+        for name in chain(touched.tenants, others):
             self._compile_tenant(name, alike)
         return self.seal()
 
@@ -244,7 +251,8 @@ class Compiler:
 
     def _compile_tenant(self, name: str, alike: dict[tuple[object, ...], Piece]) -> None:
         """`alike`: pieces of tenants that were moved together, which differ in nothing but their names."""
-        self.problems.pop(Owner("tenant", name), None)
+        if self.problems:
+            self.problems.pop(Owner("tenant", name), None)
         tenant = self._book.tenants.get(name)
         if tenant is None:
             self._shard(name).drop_entry(name)
@@ -263,7 +271,7 @@ class Compiler:
     def _entry(self, tenant: Tenant, piece: Piece | None) -> str:
         if not 0 < tenant.number <= TENANT_NUMBER_MAX:
             raise CompileError(f"number {tenant.number} is not from 1 to {TENANT_NUMBER_MAX:,}; give it another")
-        number = base36(tenant.number, 5)
+        number = _number(tenant.number)
         if tenant.suspended:
             return f"{number}!"
         if piece:
@@ -332,6 +340,20 @@ def _fields(piece: Piece | None) -> Mapping[str, str]:
     return piece.fields if piece else {}
 
 
+# Five digits from two tables: all tenants are numbered when a publisher starts.
+_LAST_DIGITS = tuple(base36(number, 2) for number in range(36**2))
+
+
+@lru_cache(maxsize=36**3)
+def _first_digits(number: int) -> str:
+    return base36(number, 3)
+
+
+def _number(number: int) -> str:
+    return _first_digits(number // 36**2) + _LAST_DIGITS[number % 36**2]
+
+
+@lru_cache(maxsize=4_096)
 def _tier_ref(number: int, zone: str, is_canary: bool) -> str:
     tier = f"t{number}{CANARY}" if is_canary else f"t{number}"
     return tier if zone == UTC else f"{tier}@{zone}"

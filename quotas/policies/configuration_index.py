@@ -1,7 +1,7 @@
 """The configuration as last read, indexed so that the cost of an edit depends on what it touches."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -21,7 +21,7 @@ REMEMBERED_US = 40 * DAY_US
 class Touched:
     """What an edit may have changed. `common`: endpoints, global policies or settings, which are in every plan."""
 
-    tenants: frozenset[str] = frozenset()
+    tenants: Set[str] = frozenset()
     tiers: frozenset[str] = frozenset()
     common: bool = False
 
@@ -85,7 +85,7 @@ class Book:
         if before:
             self._customised[before.tier].discard(name)
             self._zoned[before.tier][before.timezone].discard(name)
-        if tenant:
+        if tenant and tenant.handovers:
             handovers = tuple(h for h in tenant.handovers if h.since_us > self._horizon_us)
             tenant = replace(tenant, handovers=handovers) if handovers != tenant.handovers else tenant
         _replace(self.tenants, name, tenant)

@@ -29,7 +29,10 @@ def _weight(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What turns a shard with token `base` into one with `token`; None as a value: remove the field."""
+    """What turns a shard with token `base` into one with `token`; None as a value: remove the field.
+
+    Without a base it is the whole shard, whose own mappings it has: use it before the next change.
+    """
 
     base: str
     token: str
@@ -49,6 +52,7 @@ class ShardImage:
     digest: int = 0
     token: str = ""  # of the last sealed state
     _uses: dict[str, int] = field(default_factory=dict)
+    # Since the last sealed state. Of a shard that was never sealed, everything is new, so nothing is listed twice.
     _changed_entries: dict[str, str | None] = field(default_factory=dict)
     _changed_config: dict[str, str | None] = field(default_factory=dict)
     _main: str = ""
@@ -60,13 +64,16 @@ class ShardImage:
         if before is not None:
             self._add(-_weight(f"t{name}\0{before}"))
         self._add(_weight(f"t{name}\0{entry}"))
-        self.entries[name] = self._changed_entries[name] = entry
+        self.entries[name] = entry
+        if self.token:
+            self._changed_entries[name] = entry
 
     def drop_entry(self, name: str) -> None:
         before = self.entries.pop(name, None)
         if before is not None:
             self._add(-_weight(f"t{name}\0{before}"))
-            self._changed_entries[name] = None
+            if self.token:
+                self._changed_entries[name] = None
 
     def use(self, fields: Mapping[str, str]) -> None:
         """Counts the users of each field, because tiers and tenants of a shard share fields."""
@@ -75,7 +82,9 @@ class ShardImage:
             self._uses[name] = users + 1
             if not users:
                 self._add(_weight(f"c{name}"))
-                self.config[name] = self._changed_config[name] = value
+                self.config[name] = value
+                if self.token:
+                    self._changed_config[name] = value
 
     def leave(self, fields: Mapping[str, str]) -> None:
         for name in fields:
@@ -85,16 +94,19 @@ class ShardImage:
                 continue
             self._add(-_weight(f"c{name}"))
             del self.config[name]
-            self._changed_config[name] = None
+            if self.token:
+                self._changed_config[name] = None
 
     def seal(self, revision: int, main: str) -> Delta | None:
         """Ends a change. The shard takes the revision only if its content changed."""
-        if main == self._main and not self._changed_entries and not self._changed_config:
+        if self.token and main == self._main and not self._changed_entries and not self._changed_config:
             return None
         base = self.token
         self._add(_weight(f"c{MAIN}\0{main}") - (_weight(f"c{MAIN}\0{self._main}") if self._main else 0))
         self._main = main
         self.adopt(revision)
+        if not base:
+            return Delta(base, self.token, self.entries, self.config)
         self._changed_config[MAIN] = self.config[MAIN]
         delta = Delta(base, self.token, self._changed_entries, self._changed_config)
         self._changed_entries, self._changed_config = {}, {}

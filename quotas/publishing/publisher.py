@@ -105,12 +105,14 @@ class Publisher:
         # Keys first: a revoked key must not wait for a compilation.
         self.api_keys.publish(work.api_keys, now_us)
         self._step(PublishStep.INDEXED)
+        is_changed, deltas = parts is not None, self._compile(parts, work, now_us)
+        del parts  # all tenants, perhaps: the compiler has its own index of them
         try:
-            self._send(self._compile(parts, work, now_us))
+            self._send(deltas)
         except SupersededError:
             self.forget()
             raise
-        if parts is not None or EVERY_KEY in work.api_keys:
+        if is_changed or EVERY_KEY in work.api_keys:
             self.routes.publish()
         pending_work_delete(work)
         self._step(PublishStep.SETTLED)
