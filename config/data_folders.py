@@ -71,8 +71,25 @@ class Places:
         return f"postgresql://{role}@/headroom?host={quote(str(self.postgres_socket_dir), safe='')}"
 
     @property
-    def redis_url(self) -> str:
+    def cluster(self) -> Path:
+        """The nodes that `make up CLUSTER=1` starts."""
+        return self.home / "cluster"
+
+    @property
+    def valkey_url(self) -> str:
         return f"unix://{quote(str(self.valkey_socket))}?db=0"
+
+    @property
+    def store_url(self) -> Path:
+        """Has the URL of the cluster while `make up` uses one; otherwise there is no such file."""
+        return self.home / "store_url"
+
+    @property
+    def redis_url(self) -> str:
+        """Of the server or cluster that the last `make up` started."""
+        with suppress(OSError):
+            return self.store_url.read_text().strip() or self.valkey_url
+        return self.valkey_url
 
     @property
     def owner_password(self) -> Path:
