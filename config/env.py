@@ -22,8 +22,8 @@ TRUE: Final = frozenset({"1", "true", "yes", "on"})
 FALSE: Final = frozenset({"0", "false", "no", "off"})
 NONE: Final = "none"  # an empty list, where an empty text would mean the default
 POSTGRES_SCHEMES: Final = frozenset({"postgres", "postgresql"})
-WATCHED: Final = "redis+sentinel"
-BROKER_SCHEMES: Final = frozenset({"redis", "rediss", "unix", "redis+socket", WATCHED, "amqp", "amqps"})
+WATCHED: Final = "redis+sentinel://"
+BROKER_SCHEMES: Final = frozenset({"redis", "rediss", "unix", "redis+socket", "amqp", "amqps"})
 MAIL_SCHEMES: Final = frozenset({"smtp", "smtps"})
 HTTP_SCHEMES: Final = frozenset({"http", "https"})
 LAST_PORT: Final = 65535
@@ -204,14 +204,15 @@ def broker(name: str, *, beside: str) -> Broker:
     """`beside`: the store that has the broker in its next database, unless the variable says otherwise."""
     if not text(name, "") and not isinstance(parse_url(beside), Address):
         raise SettingError(_which_broker(name, beside))
-    value = url(name, text(name, "") or _broker_beside(beside), BROKER_SCHEMES, "redis://host:6379/1")
-    address = parse_url(store_url(name, value)) if urlsplit(value).scheme == WATCHED else None
-    return _watched_broker(address) if isinstance(address, SentinelAddress) else Broker(value)
+    value = text(name, "") or _broker_beside(beside)
+    if value.startswith(WATCHED) and isinstance(address := parse_url(store_url(name, value)), SentinelAddress):
+        return _watched_broker(address)
+    return Broker(url(name, value, BROKER_SCHEMES, "redis://host:6379/1"))
 
 
 def _which_broker(name: str, store: str) -> str:
     if isinstance(parse_url(store), SentinelAddress):
-        way = f"to another database behind the same Sentinels, such as {WATCHED}://host1:26379,host2:26379/name/1"
+        way = f"to another database behind the same Sentinels, such as {WATCHED}host1:26379,host2:26379/name/1"
         return f"{name} is missing, and REDIS_URL names Sentinels; set it {way}."
     way = "to a Redis or Valkey that is no cluster, such as redis://host:6379/0"
     return f"{name} is missing, and REDIS_URL names a cluster, which Celery cannot use as its broker; set it {way}."

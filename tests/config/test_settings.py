@@ -220,7 +220,11 @@ def test_every_program_finds_the_cluster_of_make_up_and_its_broker(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     url = "redis+cluster://127.0.0.1:7000,127.0.0.1:7001"
-    Places(tmp_path).store_url.write_text(f"{url}\n")
+    home = Places(tmp_path)
+    home.cluster.mkdir()
+    home.cluster_ports_file.write_text("7000 7001 17000 17001\n")
+    assert load(monkeypatch)["HEADROOM_CLUSTERED"] is False
+    home.cluster_in_use.touch()
     for settings in (load(monkeypatch), load(monkeypatch, REDIS_URL=url)):
         assert (settings["REDIS_URL"], settings["HEADROOM_CLUSTERED"]) == (url, True)
         assert settings["BROKER_URL"] == f"redis+socket://{tmp_path}/valkey/valkey.sock?virtual_host=1"
