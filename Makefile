@@ -10,6 +10,7 @@ INSTALL := command -v $(PYTHON) > /dev/null || { echo "headroom: $(PYTHON) is no
 
 help:
 	@echo "make up           run everything on this machine: http://127.0.0.1:8000 (PORT=8010 for another port)"
+	@echo "make up CLUSTER=1 the same, with the counters on a Valkey cluster of six nodes"
 	@echo "make test         run the tests, on their own PostgreSQL and Valkey"
 	@echo "make test-all     run the tests and then the widest sweeps, as CI does"
 	@echo "make faults       run the long fault and property tests"
@@ -31,6 +32,11 @@ install:
 up:
 	@$(INSTALL) requirements.txt
 	@$(BIN)/python -m config.up --end-with-parent
+
+# Only from the command line: the environment may have a CLUSTER that means something else.
+ifeq ($(origin CLUSTER),command line)
+up: export HEADROOM_CLUSTER = $(CLUSTER)
+endif
 
 # They start many processes; without kept bytecode each of them would compile every module again.
 up test sweeps faults: export PYTHONDONTWRITEBYTECODE =

@@ -38,7 +38,7 @@ app.config_from_object(
         "broker_url": settings.BROKER_URL,
         "broker_connection_retry_on_startup": True,
         # Longer than task_time_limit: Redis delivers a task again if it is not acknowledged within this time.
-        "broker_transport_options": {"visibility_timeout": 3600},
+        "broker_transport_options": {"visibility_timeout": 3600, **settings.BROKER_OPTIONS},
         # Acknowledged after they ran, so that the tasks of a killed worker are delivered again.
         "task_acks_late": True,
         "task_reject_on_worker_lost": True,

@@ -71,8 +71,39 @@ class Places:
         return f"postgresql://{role}@/headroom?host={quote(str(self.postgres_socket_dir), safe='')}"
 
     @property
-    def redis_url(self) -> str:
+    def cluster(self) -> Path:
+        """The nodes that `make up CLUSTER=1` starts."""
+        return self.home / "cluster"
+
+    @property
+    def valkey_url(self) -> str:
         return f"unix://{quote(str(self.valkey_socket))}?db=0"
+
+    @property
+    def redis_url(self) -> str:
+        """Of the cluster or the server that `make up` uses. HEADROOM_CLUSTER tells it before it has started."""
+        if env.flag("HEADROOM_CLUSTER", default=self.cluster_in_use.exists()):
+            ports = self.cluster_ports()
+            return "redis+cluster://" + ",".join(f"127.0.0.1:{port}" for port in ports[: len(ports) // 2])
+        return self.valkey_url
+
+    @property
+    def cluster_in_use(self) -> Path:
+        """Is there once the cluster was formed, until `make up` without a cluster."""
+        return self.cluster / "in_use"
+
+    @property
+    def cluster_ports_file(self) -> Path:
+        return self.cluster / "ports"
+
+    def cluster_ports(self) -> list[int]:
+        """One for the clients of each node, then one for each node to talk to the others."""
+        try:
+            return [int(word) for word in self.cluster_ports_file.read_text().split()]
+        except (OSError, ValueError):
+            raise env.SettingError(
+                f"There is no cluster in {self.cluster}; start it with `make up CLUSTER=1`, or unset HEADROOM_CLUSTER."
+            ) from None
 
     @property
     def owner_password(self) -> Path:

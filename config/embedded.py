@@ -8,6 +8,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -37,6 +38,12 @@ _LIBC: Final = ctypes.CDLL(None)
 
 class ServerError(Exception):
     """A server cannot be started or reached. The message is one sentence for the operator."""
+
+
+class TakenPortError(ServerError):
+    def __init__(self, port: int, trouble: str) -> None:
+        super().__init__(f"Port {port} cannot be used ({trouble}); free it.")
+        self.port, self.trouble = port, trouble
 
 
 def packaged(package: str, pattern: str) -> Path:
@@ -226,6 +233,7 @@ class ValkeyOptions:
 
     socket: Path | None = None
     port: int = 0
+    bus: int = 0  # where the nodes of a cluster talk to each other; 0: 10,000 above the port
     durable: bool = True
     sentinel: Path | None = None  # run as a Sentinel, with this file for its settings and its memory
     extra: Sequence[str] = field(default_factory=tuple)
@@ -237,9 +245,27 @@ def start_valkey(folder: Path, options: ValkeyOptions) -> ServerProcess:
         make_folder(options.socket.parent.parent)
         make_folder(options.socket.parent, 0o700)
     _end_leftover(folder / "pid", folder, signal.SIGTERM, owner=folder / "owner")
+    for port in filter(None, (options.port, options.bus)):
+        # Otherwise another server on that port would answer instead of ours.
+        _refuse_taken(port)
     server = _spawn("Valkey", _valkey_command(folder, options), folder / "log", signal.SIGTERM)
     _wait_ready(server, lambda: _ping(options))
     return server
+
+
+def is_free(port: int) -> bool:
+    try:
+        _refuse_taken(port)
+    except TakenPortError:
+        return False
+    return True
+
+
+def _refuse_taken(port: int) -> None:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise TakenPortError(port, os.strerror(error.errno or 0).lower()) from None
 
 
 def start_embedded_valkey(places: Places, *, durable: bool = True) -> ServerProcess:
@@ -254,6 +280,8 @@ def _valkey_command(folder: Path, options: ValkeyOptions) -> list[str]:
     # No eviction: an evicted counter would be a fresh budget.
     command += ["--pidfile", str(folder / "pid"), "--maxmemory-policy", "noeviction", "--save", ""]
     command += ["--appendonly", "yes" if options.durable else "no"]
+    if options.bus:
+        command += ["--cluster-port", str(options.bus)]
     if options.socket is not None:
         command += ["--unixsocket", str(options.socket), "--unixsocketperm", "700"]
     return command + list(options.extra)

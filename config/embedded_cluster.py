@@ -24,7 +24,7 @@ FORM_SECONDS: Final = 60.0
 NODE_TIMEOUT_MS: Final = 2_000
 
 
-def node_options(port: int, *, durable: bool = True, timeout_ms: int = NODE_TIMEOUT_MS) -> ValkeyOptions:
+def node_options(port: int, *, bus: int = 0, durable: bool = True, timeout_ms: int = NODE_TIMEOUT_MS) -> ValkeyOptions:
     extra = (
         *("--cluster-enabled", "yes"),
         *("--cluster-node-timeout", str(timeout_ms)),
@@ -33,11 +33,11 @@ def node_options(port: int, *, durable: bool = True, timeout_ms: int = NODE_TIME
         # A replica that has just started waits for others before it synchronizes; here there are none.
         *("--repl-diskless-sync-delay", "0"),
     )
-    return ValkeyOptions(port=port, durable=durable, extra=extra)
+    return ValkeyOptions(port=port, bus=bus, durable=durable, extra=extra)
 
 
-def start_node(folder: Path, port: int, *, durable: bool = True, timeout_ms: int = NODE_TIMEOUT_MS) -> ServerProcess:
-    return start_valkey(folder, node_options(port, durable=durable, timeout_ms=timeout_ms))
+def start_node(folder: Path, port: int, *, bus: int = 0) -> ServerProcess:
+    return start_valkey(folder, node_options(port, bus=bus))
 
 
 def form_cluster(ports: Sequence[int], primaries: int = PRIMARIES) -> None:

@@ -7,21 +7,23 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from itertools import combinations
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db.utils import OperationalError
+
+from headroom_edge.store.address import EXAMPLE, Address, SentinelAddress, parse_url
 
 TRUE: Final = frozenset({"1", "true", "yes", "on"})
 FALSE: Final = frozenset({"0", "false", "no", "off"})
 NONE: Final = "none"  # an empty list, where an empty text would mean the default
 POSTGRES_SCHEMES: Final = frozenset({"postgres", "postgresql"})
-REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
-BROKER_SCHEMES: Final = REDIS_SCHEMES | {"redis+socket", "sentinel", "amqp", "amqps"}
+WATCHED: Final = "redis+sentinel://"
+BROKER_SCHEMES: Final = frozenset({"redis", "rediss", "unix", "redis+socket", "amqp", "amqps"})
 MAIL_SCHEMES: Final = frozenset({"smtp", "smtps"})
 HTTP_SCHEMES: Final = frozenset({"http", "https"})
 LAST_PORT: Final = 65535
@@ -177,21 +179,67 @@ def url(name: str, default: str, schemes: frozenset[str], example: str) -> str:
     raise SettingError(f"{name} is not a supported URL; set it to something like {example}.")
 
 
-def broker_beside(redis_url: str) -> str:
+def store_url(name: str, default: str) -> str:
+    """Of one server, of a cluster, or of a primary behind Sentinels."""
+    value = text(name, default)
+    try:
+        parse_url(value)
+    except OSError as error:
+        raise SettingError(f"{name} names a certificate or key that cannot be used ({error.strerror}).") from None
+    except ValueError as error:
+        sentence = str(error)
+        # The parser does not know where the URL comes from, and urlsplit does not even know that it is a store's.
+        sentence = re.sub("the store's URL", name, sentence, flags=re.IGNORECASE)
+        raise SettingError(sentence if name in sentence else f"{name} is not a supported URL; {EXAMPLE}.") from None
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    url: str
+    options: Mapping[str, object] = field(default_factory=dict)  # of kombu's transport
+
+
+def broker(name: str, *, beside: str) -> Broker:
+    """`beside`: the store that has the broker in its next database, unless the variable says otherwise."""
+    if not text(name, "") and not isinstance(parse_url(beside), Address):
+        raise SettingError(_which_broker(name, beside))
+    value = text(name, "") or _broker_beside(beside)
+    if value.startswith(WATCHED) and isinstance(address := parse_url(store_url(name, value)), SentinelAddress):
+        return _watched_broker(address)
+    return Broker(url(name, value, BROKER_SCHEMES, "redis://host:6379/1"))
+
+
+def _which_broker(name: str, store: str) -> str:
+    if isinstance(parse_url(store), SentinelAddress):
+        way = f"to another database behind the same Sentinels, such as {WATCHED}host1:26379,host2:26379/name/1"
+        return f"{name} is missing, and REDIS_URL names Sentinels; set it {way}."
+    way = "to a Redis or Valkey that is no cluster, such as redis://host:6379/0"
+    return f"{name} is missing, and REDIS_URL names a cluster, which Celery cannot use as its broker; set it {way}."
+
+
+def _broker_beside(store: str) -> str:
     """The database after the one that holds the counters, on the same server."""
-    parts = urlsplit(redis_url)
+    parts = urlsplit(store)
     query = dict(parse_qsl(parts.query))
     if parts.scheme == "unix":
-        after = _database_number(query.get("db", "0")) + 1
-        return f"redis+socket://{parts.path}?virtual_host={after}"
-    after = _database_number(query.pop("db", parts.path.strip("/") or "0")) + 1
+        return f"redis+socket://{parts.path}?virtual_host={int(query.get('db') or 0) + 1}"
+    after = int(query.pop("db", "") or parts.path.strip("/") or 0) + 1
     return urlunsplit(parts._replace(path=f"/{after}", query=urlencode(query)))
 
 
-def _database_number(value: str) -> int:
-    if value.isascii() and value.isdigit():
-        return int(value)
-    raise SettingError(f"REDIS_URL has the database {shown(value)}; end it with a number, as in redis://host:6379/0.")
+def _watched_broker(address: SentinelAddress) -> Broker:
+    """As kombu wants it: the name of the primary is an option there."""
+    primary, first = address.primary, address.sentinels[0]
+    user = f"{quote(primary.username, safe='')}:{quote(primary.password, safe='')}@" if primary.password else ""
+    urls = (f"sentinel://{user}{_host(each)}:{each.port}/{primary.db}" for each in address.sentinels)
+    login = {"username": first.username, "password": first.password}
+    options = {"master_name": address.name, "sentinel_kwargs": {key: value for key, value in login.items() if value}}
+    return Broker(";".join(urls), options)
+
+
+def _host(address: Address) -> str:
+    return f"[{address.host}]" if ":" in address.host else address.host
 
 
 def database(value: str, *, pool: int) -> dict[str, object]:

@@ -11,18 +11,16 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Final
 from urllib.parse import urlsplit
 
-import redis
 from django.conf import settings
 from django.db import Error, connection, transaction
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from quotas.changes.queries import changes_overdue
 from quotas.models import Change
 from quotas.models.jobs import PUBLISHER_STALE_AFTER, Delivery, Heartbeat, watched_at
+from quotas.publishing import store
 from tenants.keyring import API_KEYS, KeyringError, read_keys
 
 TIMEOUT_SECONDS: Final = 1.0
@@ -98,14 +96,9 @@ def check_database() -> tuple[PartHealth, HealthFacts | None]:
 
 def check_redis() -> PartHealth:
     try:
-        with redis.Redis.from_url(
-            settings.REDIS_URL,
-            socket_timeout=TIMEOUT_SECONDS,
-            socket_connect_timeout=TIMEOUT_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-        ) as client:
+        with store.connect(settings.REDIS_URL, patience_seconds=TIMEOUT_SECONDS) as client:
             client.ping()
-    except (redis.RedisError, OSError) as error:
+    except (store.StoreError, OSError) as error:
         return PartHealth(False, first_line(error))
     return PartHealth(True, "ok")
 

@@ -12,6 +12,7 @@ from config.data_folders import places, wheel_path
 from config.logs import but_health, outages_in_one_line
 from headroom_edge.gateway.environment import GatewaySettings
 from headroom_edge.proxies import TrustedProxies
+from headroom_edge.store.address import is_clustered
 
 _PLACES = places()
 _EMBEDDED = not env.text("DATABASE_URL", "")
@@ -47,8 +48,11 @@ MIGRATION_DATABASE_URL = env.url(
     env.POSTGRES_SCHEMES,
     "postgresql://owner:password@host:5432/headroom",
 )
-REDIS_URL = env.url("REDIS_URL", _PLACES.redis_url, env.REDIS_SCHEMES, "redis://host:6379/0")
-BROKER_URL = env.url("BROKER_URL", env.broker_beside(REDIS_URL), env.BROKER_SCHEMES, "redis://host:6379/1")
+REDIS_URL = env.store_url("REDIS_URL", _PLACES.redis_url)
+HEADROOM_CLUSTERED = is_clustered(REDIS_URL)
+# Celery has no cluster broker. Beside the cluster of `make up` runs a single Valkey, as it does without the cluster.
+_BROKER = env.broker("BROKER_URL", beside=_PLACES.valkey_url if _PLACES.redis_url == REDIS_URL else REDIS_URL)
+BROKER_URL, BROKER_OPTIONS = _BROKER.url, _BROKER.options
 
 HEADROOM_SHARDS = env.integer("HEADROOM_SHARDS", 64, 1, 16384)
 HEADROOM_UNKNOWN_TENANT = env.matching(
@@ -57,6 +61,11 @@ HEADROOM_UNKNOWN_TENANT = env.matching(
     "(?!headroom$)[a-z0-9][a-z0-9-]{0,62}",  # unknown tenants must not use up this installation's own limits
     "deny, or to the name of a tenant other than headroom",
 )
+if HEADROOM_CLUSTERED and HEADROOM_UNKNOWN_TENANT != "deny":
+    raise env.SettingError(
+        f"HEADROOM_UNKNOWN_TENANT is {HEADROOM_UNKNOWN_TENANT!r} and REDIS_URL names a cluster, in which that tenant "
+        "may be on another server than the caller's shard; set HEADROOM_UNKNOWN_TENANT to deny."
+    )
 HEADROOM_FAIL = env.choice("HEADROOM_FAIL", "open", ("open", "closed", "local"))
 HEADROOM_BUDGET_MS = env.integer("HEADROOM_BUDGET_MS", 20, 1, 60_000)
 try:

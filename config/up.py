@@ -21,8 +21,6 @@ import psycopg
 import redis
 from django.conf import settings
 from kombu import Connection
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from config import env
 from config.data_folders import ROOT, Places, places
@@ -32,10 +30,14 @@ from config.prepare import MODULES as STEP_MODULES
 from config.prepare import needed_steps
 from config.startup_page import StartupPage
 from config.supervisor import EmbeddedServer, Printer, Program, Supervisor
+from config.up_cluster import UpCluster, forget_outdated, leave_cluster
+from headroom_edge.store.address import is_clustered
+from quotas.publishing import store
 
 HOST: Final = "127.0.0.1"
 # After a kill -9 of the supervisor, the old web process needs a moment to release its port.
 PORT_PATIENCE_SECONDS: Final = 5.0
+REACH_SECONDS: Final = 3
 HEALTH_EVERY_SECONDS: Final = 0.5
 # Short, because the supervisor does nothing else while it waits.
 HEALTH_PATIENCE_SECONDS: Final = 2.0
@@ -62,22 +64,29 @@ def main() -> int:
     os.chdir(ROOT)
     os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     home = places()
+    if "--end-with-parent" in sys.argv:
+        _end_with_parent()
+    try:
+        cluster = _read_environment(home)
+        with sole_owner(home) as cut_short:
+            _run(home, cluster, port_patience=PORT_PATIENCE_SECONDS if cut_short else 0)
+    except ServerError as error:
+        sys.stderr.write(f"headroom: {error}\n")
+        return 1
+    return 0
+
+
+def _read_environment(home: Places) -> UpCluster | None:
+    """Completes it for the programs, and reads every variable before anything starts."""
     with env.one_line_errors():
         os.environ["HEADROOM_HOME"] = str(home.home)
         os.environ["SECRET_KEY"] = env.text("SECRET_KEY", "") or home.secret()
         os.environ.setdefault("HEADROOM_HTTPS", "0")
         # An external database gets no demo data unless somebody asks for it.
         os.environ.setdefault("HEADROOM_DEMO", "0" if env.text("DATABASE_URL", "") else "1")
-        settings.SECRET_KEY  # noqa: B018 - reads every variable before anything starts
-    if "--end-with-parent" in sys.argv:
-        _end_with_parent()
-    try:
-        with sole_owner(home) as cut_short:
-            _run(home, port_patience=PORT_PATIENCE_SECONDS if cut_short else 0)
-    except ServerError as error:
-        sys.stderr.write(f"headroom: {error}\n")
-        return 1
-    return 0
+        cluster = _wanted_cluster(home)
+        settings.SECRET_KEY  # noqa: B018 - reads the settings
+    return cluster
 
 
 def _end_with_parent() -> None:
@@ -86,7 +95,20 @@ def _end_with_parent() -> None:
     end_with_parent(signal.SIGTERM, parent)()
 
 
-def _run(home: Places, port_patience: float) -> None:
+def _wanted_cluster(home: Places) -> UpCluster | None:
+    wanted = env.flag("HEADROOM_CLUSTER", default=False)
+    # For the programs: until the cluster has started, its folder does not tell that it is in use.
+    os.environ["HEADROOM_CLUSTER"] = "1" if wanted else "0"
+    if not wanted:
+        return None
+    if env.text("REDIS_URL", ""):
+        raise env.SettingError("CLUSTER=1 starts a cluster of its own; unset REDIS_URL, which names another store.")
+    cluster = UpCluster(home)
+    cluster.choose_ports()
+    return cluster
+
+
+def _run(home: Places, cluster: UpCluster | None, port_patience: float) -> None:
     supervisor = Supervisor(Printer())
     try:
         with _listen(settings.PORT, port_patience) as web, _listen(settings.GATEWAY_PORT, port_patience) as gateway:
@@ -100,7 +122,10 @@ def _run(home: Places, port_patience: float) -> None:
                 given = _reach_servers()
                 preparing = _parked("prepare", ["-m", "config.prepare", *needed_steps()], started, STEP_MODULES)
                 supervisor.start(preparing, once=True)
-                _start_servers(supervisor, home, given)
+                forming = _start_cluster(supervisor, cluster) if cluster else None
+                _start_servers(supervisor, home, given, cluster)
+                if forming and not supervisor.wait_for(forming) and not supervisor.should_stop:
+                    raise ServerError("The cluster could not be formed; see its message above.")
                 started.open()
                 _start_programs(supervisor, {"web": web.fileno(), "gateway": gateway.fileno()}, prepared)
                 if not supervisor.wait_for(preparing) and not supervisor.should_stop:
@@ -149,34 +174,56 @@ def _reach_servers() -> set[str]:
     return given
 
 
-def _start_servers(supervisor: Supervisor, home: Places, given: Collection[str]) -> None:
+def _start_cluster(supervisor: Supervisor, cluster: UpCluster) -> Program:
+    """Its nodes run when this returns; they are one cluster when the returned program ends."""
+    supervisor.say(f"a cluster of Valkeys in {cluster.places.cluster}")
+    cluster.adopt()
+    for node in cluster.nodes():
+        supervisor.start(node)
+    forming = _program("cluster", ["-m", "config.up_cluster"])
+    supervisor.start(forming, once=True)
+    return forming
+
+
+def _start_servers(
+    supervisor: Supervisor, home: Places, given: Collection[str], cluster: UpCluster | None = None
+) -> None:
     if "DATABASE_URL" not in given:
         supervisor.say(f"PostgreSQL in {home.postgres}")
         supervisor.start(EmbeddedServer("postgres", lambda: start_postgres(home)))
-    if "REDIS_URL" not in given:
+    # Beside a cluster it is the broker only.
+    if ("BROKER_URL" if cluster else "REDIS_URL") not in given:
         supervisor.say(f"Valkey in {home.valkey}")
         supervisor.start(EmbeddedServer("valkey", lambda: start_embedded_valkey(home)))
+    if cluster is None:
+        leave_cluster(home)
+        if "REDIS_URL" not in given:
+            forget_outdated(home)
 
 
 def _reach_database(url: str) -> None:
     try:
-        psycopg.connect(url, connect_timeout=3).close()
+        psycopg.connect(url, connect_timeout=REACH_SECONDS).close()
     except (psycopg.Error, UnicodeError) as error:
         raise ServerError(f"The database in DATABASE_URL cannot be reached: {_first_line(error)}") from None
 
 
 def _reach_redis(url: str) -> None:
     try:
-        with redis.Redis.from_url(url, socket_timeout=3, retry=Retry(NoBackoff(), 0)) as client:
+        with store.connect(url, patience_seconds=REACH_SECONDS) as client:
             client.ping()
-    except (redis.RedisError, OSError, ValueError, TypeError) as error:
+            is_node = not is_clustered(url) and store.is_clustered(client)
+    except (redis.RedisError, OSError) as error:
         raise ServerError(f"The server in REDIS_URL cannot be reached: {_first_line(error)}") from None
+    if is_node:
+        # It would answer for its own shards only.
+        raise ServerError("REDIS_URL names one node of a cluster; write it like redis+cluster://host1:6379,host2:6379.")
 
 
 def _reach_broker(url: str) -> None:
     try:
-        with Connection(url, connect_timeout=3) as broker:
-            broker.ensure_connection(max_retries=1, timeout=3)
+        with Connection(url, connect_timeout=REACH_SECONDS, transport_options=dict(settings.BROKER_OPTIONS)) as broker:
+            broker.ensure_connection(max_retries=1, timeout=REACH_SECONDS)
     except Exception as error:  # noqa: BLE001 - every transport has its own errors
         raise ServerError(f"The broker in BROKER_URL cannot be reached: {_first_line(error)}") from None
 

@@ -151,9 +151,18 @@ def test_the_gateway_listens_on_the_next_port(monkeypatch: pytest.MonkeyPatch) -
         ("DATABASE_URL", "postgresql://h:port/x", "postgresql://user:password@host:5432/headroom"),
         ("DATABASE_URL", "postgresql://h", "end it with /NAME"),
         ("DATABASE_URL", "http://[::1", "postgresql://user:password@host:5432/headroom"),
-        ("REDIS_URL", "localhost:6379", "redis://host:6379/0"),
-        ("REDIS_URL", "redis://h/zero", "end it with a number"),
+        ("REDIS_URL", "localhost:6379", "unsupported scheme"),
+        ("REDIS_URL", "http://[::1", "redis+cluster://host1:6379,host2:6379"),
+        ("REDIS_URL", "redis://h/zero", "must be a whole number"),
+        ("REDIS_URL", "redis://h:0/0", "a number from 1 to 65535"),
+        ("REDIS_URL", "redis://h1,h2/0", "names several servers; write it like"),
+        ("REDIS_URL", "redis://h/0?nonsense=1", "'nonsense'; remove it"),
+        ("REDIS_URL", "redis+cluster://h1,h2/1", "A cluster has database 0 only; remove the number"),
+        ("REDIS_URL", "redis+sentinel://h1,h2", "does not name the primary"),
+        ("REDIS_URL", "rediss://h/0?ssl_ca_certs=nowhere", "a certificate or key that cannot be used"),
         ("BROKER_URL", "kafka://h", "redis://host:6379/1"),
+        ("BROKER_URL", "redis+cluster://h1,h2", "redis://host:6379/1"),
+        ("BROKER_URL", "redis+sentinel://h1,h2", "does not name the primary"),
         ("SECRET_KEY_FALLBACKS", "short,shorter", "set it to values that SECRET_KEY had"),
         ("SECRET_KEY", "", "50 or more random characters"),
         ("SECRET_KEY", "short", "50 or more random characters"),
@@ -170,6 +179,55 @@ def test_a_wrong_value_gets_a_sentence_that_names_it_and_the_way_out(
     assert way_out in message
     assert message.endswith(".")
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("store", ["redis+cluster://h1,h2", "rediss+cluster://:pw@h1:7000,h2:7000"])
+def test_a_cluster_needs_a_broker_of_its_own(monkeypatch: pytest.MonkeyPatch, store: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        load(monkeypatch, **{**PRODUCTION, "REDIS_URL": store})
+    assert str(caught.value) == (
+        "BROKER_URL is missing, and REDIS_URL names a cluster, which Celery cannot use as its broker; "
+        "set it to a Redis or Valkey that is no cluster, such as redis://host:6379/0."
+    )
+    settings = load(monkeypatch, BROKER_URL="redis://broker:6379/0")
+    assert (settings["REDIS_URL"], settings["HEADROOM_CLUSTERED"]) == (store, True)
+    assert (settings["BROKER_URL"], settings["BROKER_OPTIONS"]) == ("redis://broker:6379/0", {})
+
+
+def test_sentinels_need_a_broker_that_they_may_watch_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingError) as caught:
+        load(monkeypatch, **{**PRODUCTION, "REDIS_URL": "redis+sentinel://h1,h2/main/0"})
+    assert str(caught.value) == (
+        "BROKER_URL is missing, and REDIS_URL names Sentinels; set it to another database behind the same Sentinels, "
+        "such as redis+sentinel://host1:26379,host2:26379/name/1."
+    )
+    settings = load(monkeypatch, BROKER_URL="redis+sentinel://u:p%40@h1,[::1]:5/main/1?sentinel_password=s")
+    assert settings["HEADROOM_CLUSTERED"] is False
+    assert settings["BROKER_URL"] == "sentinel://u:p%40@h1:26379/1;sentinel://u:p%40@[::1]:5/1"
+    assert settings["BROKER_OPTIONS"] == {"master_name": "main", "sentinel_kwargs": {"password": "s"}}
+
+
+def test_no_tenant_stands_in_for_unknown_ones_in_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = {"REDIS_URL": "redis+cluster://h1,h2", "BROKER_URL": "redis://broker:6379/0"}
+    with pytest.raises(SettingError) as caught:
+        load(monkeypatch, **{**PRODUCTION, **cluster, "HEADROOM_UNKNOWN_TENANT": "guests"})
+    assert str(caught.value).startswith("HEADROOM_UNKNOWN_TENANT is 'guests' and REDIS_URL names a cluster")
+    assert str(caught.value).endswith("; set HEADROOM_UNKNOWN_TENANT to deny.")
+    assert load(monkeypatch, HEADROOM_UNKNOWN_TENANT="deny")["HEADROOM_CLUSTERED"] is True
+
+
+def test_every_program_finds_the_cluster_of_make_up_and_its_broker(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url = "redis+cluster://127.0.0.1:7000,127.0.0.1:7001"
+    home = Places(tmp_path)
+    home.cluster.mkdir()
+    home.cluster_ports_file.write_text("7000 7001 17000 17001\n")
+    assert load(monkeypatch)["HEADROOM_CLUSTERED"] is False
+    home.cluster_in_use.touch()
+    for settings in (load(monkeypatch), load(monkeypatch, REDIS_URL=url)):
+        assert (settings["REDIS_URL"], settings["HEADROOM_CLUSTERED"]) == (url, True)
+        assert settings["BROKER_URL"] == f"redis+socket://{tmp_path}/valkey/valkey.sock?virtual_host=1"
 
 
 def test_a_home_that_cannot_be_written_gets_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -161,8 +161,8 @@ def test_a_busy_port_beside_it_is_one_line(home: Path, name: str, advice: str) -
     [
         ("DATABASE_URL", "postgresql://u@127.0.0.1:1/x"),
         ("REDIS_URL", "redis://127.0.0.1:1/0"),
-        ("REDIS_URL", "redis://127.0.0.1:1/0?nonsense=1"),
         ("BROKER_URL", "redis://127.0.0.1:1/0"),
+        ("BROKER_URL", "redis+sentinel://127.0.0.1:1,127.0.0.1:2/main/1"),
     ],
 )
 def test_a_server_that_is_not_there_is_one_line(home: Path, name: str, value: str) -> None:
@@ -170,4 +170,14 @@ def test_a_server_that_is_not_there_is_one_line(home: Path, name: str, value: st
     assert code == 1
     assert said.startswith("headroom: ")
     assert f"in {name} cannot be reached" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("url", ["redis+cluster://127.0.0.1:1,127.0.0.1:2", "redis+sentinel://127.0.0.1:1/main/0"])
+def test_a_store_of_several_servers_that_are_not_there_is_one_line(home: Path, url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        broker = f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
+        code, said = refusal(home, REDIS_URL=url, BROKER_URL=broker)
+    assert code == 1
+    assert said.startswith("headroom: The server in REDIS_URL cannot be reached: ")
     assert said.count("\n") == 1

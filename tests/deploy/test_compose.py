@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
@@ -15,16 +16,18 @@ from config.celery import app
 from config.data_folders import ROOT
 from config.prepare import COMMANDS, needed_steps
 from config.up import programs
+from headroom_edge.store.address import ClusterAddress, parse_url
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = ("migrate", "web", "publisher", "worker", "slices", "beat")
+NODES = [f"node-{number}" for number in range(1, 7)]
 # Of the shell and the images, not of Headroom.
 PASSWORDS = ("APP", "OWNER", "VALKEY", "BROKER", "GRAFANA")
 FOR_COMPOSE = {f"{name}_PASSWORD": name.lower() for name in PASSWORDS} | {"SECRET_KEY": "d" * 60}
 
 # Of `make up`, of one process alone, or not for production.
-OF_THE_MACHINE = {"HEADROOM_HOME", "HEADROOM_DB_POOL", "HEADROOM_DEBUG"}
+OF_THE_MACHINE = {"HEADROOM_HOME", "HEADROOM_CLUSTER", "HEADROOM_DB_POOL", "HEADROOM_DEBUG"}
 
 
 def variables_read() -> set[str]:
@@ -100,7 +103,7 @@ def test_the_hosts_it_names_are_services() -> None:
     assert {target.partition(":")[0] for target in targets} <= set(SERVICES)
 
 
-@pytest.mark.parametrize("name", [name for name in SERVICES if name != "migrate"])
+@pytest.mark.parametrize("name", [name for name in SERVICES if name not in ("migrate", "cluster")])
 def test_every_part_has_a_health_check(name: str) -> None:
     assert SERVICES[name]["healthcheck"]["test"][0] == "CMD"
 
@@ -113,10 +116,43 @@ def test_nothing_of_ours_runs_as_root_or_can_write_its_image() -> None:
 
 
 def test_redis_keeps_what_it_counts() -> None:
-    for name in ("valkey", "broker"):
+    for name in ("valkey", "broker", *NODES):
         command = " ".join(SERVICES[name]["command"])
         assert "--appendonly yes" in command
         assert "--maxmemory-policy noeviction" in command
+
+
+def test_the_cluster_is_a_profile_and_everything_else_is_started_without_it() -> None:
+    assert {name for name, service in SERVICES.items() if "profiles" in service} == {*NODES, "cluster"}
+    assert all(SERVICES[name]["profiles"] == ["cluster"] for name in (*NODES, "cluster"))
+    for name in (*OURS, "gateway", "rls"):
+        assert not {*NODES, "cluster"} & set(SERVICES[name].get("depends_on", {})), name
+
+
+def test_the_nodes_are_joined_at_the_addresses_that_they_keep() -> None:
+    addresses = [SERVICES[name]["networks"]["nodes"]["ipv4_address"] for name in NODES]
+    assert addresses == [SERVICES[name]["environment"]["ADDRESS"] for name in NODES]
+    (subnet,) = COMPOSE["networks"]["nodes"]["ipam"]["config"]
+    assert all(ip_address(address) in ip_network(subnet["subnet"]) for address in addresses)
+    joining = SERVICES["cluster"]["command"][-1]
+    create = (
+        f"--cluster create {' '.join(f'{address}:6379' for address in addresses)} --cluster-replicas 1 --cluster-yes"
+    )
+    assert create in joining
+    assert joining.startswith(
+        f"valkey-cli -h {addresses[0]} cluster info | grep -q cluster_known_nodes:{len(NODES)} ||"
+    )
+    assert list(SERVICES["cluster"]["depends_on"]) == NODES
+    assert [SERVICES[name]["environment"]["NAME"] for name in NODES] == NODES
+
+
+def test_the_guide_names_every_node_in_the_address_of_the_cluster() -> None:
+    guide = (ROOT / "deploy/README.md").read_text()
+    (url,) = re.findall(r"^STORE_URL=(\S+)$", guide, re.MULTILINE)
+    address = parse_url(url.replace("$VALKEY_PASSWORD", "secret"))
+    assert isinstance(address, ClusterAddress)
+    assert [node.host for node in address.nodes] == NODES
+    assert {node.password for node in address.nodes} == {"secret"}
 
 
 def test_every_file_it_mounts_is_there() -> None:

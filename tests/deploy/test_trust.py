@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -94,7 +95,9 @@ def test_images_have_an_exact_version() -> None:
 
 
 def filled(text: str) -> str:
-    return re.sub(r"\$\{(\w+)(?::[?-][^}]*)?\}", lambda match: match[1].lower(), text)
+    """As compose does it where only the passwords are set. A default may contain a variable, so from the inside out."""
+    inner = re.sub(r"\$\{(\w+):\?[^}]*\}", lambda match: match[1].lower(), text)
+    return re.sub(r"\$\{\w+:-([^}]*)\}", lambda match: match[1], inner)
 
 
 @pytest.mark.parametrize(("service", "url"), [("valkey", "REDIS_URL"), ("broker", "BROKER_URL")])
@@ -115,6 +118,31 @@ def test_a_store_refuses_who_has_no_password_and_serves_who_has(service: str, ur
         server.wait(60)
     assert filled(part["environment"]["REDISCLI_AUTH"]) == f"{service}_password"
     assert part["healthcheck"]["test"][:3] == ["CMD", "valkey-cli", "-e"]
+
+
+def test_a_node_of_the_cluster_refuses_who_has_no_password_and_tells_clients_its_name(tmp_path: Path) -> None:
+    part = COMPOSE["services"]["node-1"]
+    port, bus = free_port(), free_port()
+    shell, option, line = part["command"]
+    # Compose makes one dollar sign of two.
+    line = line.replace("$$", "$").replace("valkey-server", shlex.quote(str(valkey_program())))
+    own = f"--port {port} --cluster-port {bus} --bind 127.0.0.1 --dir {shlex.quote(str(tmp_path))}"
+    environment = {name: filled(value) for name, value in part["environment"].items()}
+    server = subprocess.Popen([shell, option, f"{line} {own}"], env=environment, stdout=subprocess.DEVNULL)
+    try:
+        with redis.Redis(port=port, password="valkey_password", retry=_patient(), decode_responses=True) as known:
+            assert known.ping()
+            told = known.config_get("*")
+            slots = known.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16_383), known.execute_command("CLUSTER SLOTS")
+        with redis.Redis(port=port) as stranger, pytest.raises(redis.AuthenticationError):
+            stranger.ping()
+    finally:
+        server.terminate()
+        server.wait(60)
+    expected = {"cluster-enabled": "yes", "cluster-require-full-coverage": "no", "maxmemory-policy": "noeviction"}
+    assert {name: told[name] for name in expected} == expected
+    assert (told["appendonly"], told["primaryauth"]) == ("yes", "valkey_password")
+    assert "node-1" in str(slots)
 
 
 def _patient() -> redis.retry.Retry:
