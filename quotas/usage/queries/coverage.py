@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from django.conf import settings
 from django.db.models import Subquery
 
+from headroom_edge import keys
 from quotas.models.usage import BEGINNING, DrainState, GapRecord, Rollup, UsageDay, UsageHour, UsageMinute, UsageStep
 from quotas.models.usage_rates import FoldName, FoldState
+from tenants.models import Tenant
 
 _FOLDS: Final = {
     UsageStep.step: FoldName.STEPS,
@@ -44,10 +47,20 @@ class Coverage:
         return max((end - begin).total_seconds(), 0.0)
 
 
-def coverage_read(begin: datetime, end: datetime, until: datetime) -> Coverage:
-    found = list(GapRecord.objects.filter(end__gt=begin, start__lt=end).order_by("start"))
+def coverage_read(begin: datetime, end: datetime, until: datetime, shards: Collection[int] | None = None) -> Coverage:
+    """`shards`: of the tenants that it is about; None: everybody."""
+    found = list(GapRecord.objects.within(begin, end).of_shards(shards))
     since = max((gap.end for gap in found if gap.before_all), default=begin)
     return Coverage(max(since, begin), min(until, end), found)
+
+
+def shards_of(tenants: Iterable[str]) -> frozenset[int]:
+    """By the tenants' names."""
+    return frozenset(keys.shard_of(name, settings.HEADROOM_SHARDS) for name in tenants)
+
+
+def shards_of_numbers(numbers: Collection[int]) -> frozenset[int]:
+    return shards_of(Tenant.objects.filter(number__in=numbers).values_list("name", flat=True))
 
 
 def drained_at() -> datetime | None:
