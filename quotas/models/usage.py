@@ -276,10 +276,9 @@ class DrainState(models.Model):
         parts.append(ShardOwner(self.run_id, self.node, self.drained_at, tuple(sorted(others))))
         return [part for part in parts if part.shards]
 
-    def drained_of(self, shard: int) -> datetime:
-        """Everything counted before in this shard is in the log."""
-        (owner,) = self.last_owners([shard])
-        return owner.drained_at
+    def drained_of(self, shards: Iterable[int]) -> datetime:
+        """Everything counted before in these shards is in the log."""
+        return min((owner.drained_at for owner in self.last_owners(shards)), default=self.drained_at)
 
 
 # The reason of the gap before all measurements while the demo's older days are still being written.

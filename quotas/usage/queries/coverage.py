@@ -63,10 +63,12 @@ def shards_of_numbers(numbers: Collection[int]) -> frozenset[int]:
     return shards_of(Tenant.objects.filter(number__in=numbers).values_list("name", flat=True))
 
 
-def drained_at() -> datetime | None:
-    """None: nothing was ever drained."""
+def drained_at(shards: Collection[int] | None = None) -> datetime | None:
+    """None: nothing was ever drained. `shards`: by when all of these were; None: those that could be drained."""
     state = DrainState.objects.first()
-    return state.drained_at if state else None
+    if state is None:
+        return None
+    return state.drained_at if shards is None else state.drained_of(shards)
 
 
 def rollup_until(rollup: type[Rollup], drained: datetime | None) -> datetime:
@@ -75,12 +77,22 @@ def rollup_until(rollup: type[Rollup], drained: datetime | None) -> datetime:
     return state.until if state else drained or BEGINNING
 
 
-def drained_and_folded(rollup: type[Rollup]) -> tuple[datetime | None, datetime]:
-    """The results of `drained_at` and `rollup_until`, in one query."""
+def drained_and_folded(
+    rollup: type[Rollup], tenants: Collection[int] | None = None
+) -> tuple[datetime | None, datetime]:
+    """The results of `drained_at` and `rollup_until`, in one query.
+
+    `tenants`: their numbers. Their shards may wait for a primary, while those of others are drained.
+    """
     folds = FoldState.objects.filter(name=_FOLDS[rollup.step]).values("until")[:1]
-    found = DrainState.objects.annotate(folded=Subquery(folds)).values_list("drained_at", "folded").first()
-    drained, folded = found or (None, None)
-    return drained, folded or drained or BEGINNING
+    state = DrainState.objects.annotate(folded=Subquery(folds)).first()
+    if state is None:
+        return None, BEGINNING
+    until = state.folded or state.drained_at
+    if not state.owners or tenants is None:
+        return state.drained_at, until
+    drained = state.drained_of(shards_of_numbers(tenants))
+    return drained, min(drained, until)
 
 
 def days_until() -> datetime:
