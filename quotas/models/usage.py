@@ -313,7 +313,7 @@ class GapRecord(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.start:%Y-%m-%d %H:%M:%S} to {self.end:%H:%M:%S}: {self.reason}"
+        return f"{self.start:%Y-%m-%d %H:%M:%S} to {self.end:%H:%M:%S}: {self.words}"
 
     @property
     def before_all(self) -> bool:

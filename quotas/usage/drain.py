@@ -157,7 +157,7 @@ def _drain_nodes(
 
 def _drain_node(node: StoreNode, summary: DrainSummary, on_step: Observer) -> DrainedNode:
     server, taken = node.server, take_shards(node.server, node.shards)
-    waiting = set(taken.refused)
+    node, waiting = node.named_now(), set(taken.refused)
     on_step("taken")
     for shards in shard_groups(taken.sizes):
         batches = read_batches(server, taken, shards)
@@ -171,9 +171,9 @@ def _drain_node(node: StoreNode, summary: DrainSummary, on_step: Observer) -> Dr
         drain_key_uses(server, taken.at, taken.run_id, taken.node.replicas)
     drain_calendar_counters(node)
     record_dropped_counts(node)
-    return DrainedNode(
-        node.named_now(), taken.node, frozenset(node.shards).difference(waiting if node.in_cluster else ())
-    )
+    # The shards of a single server have one time in common.
+    given = set(node.shards) - waiting if node.in_cluster else node.shards
+    return DrainedNode(node, taken.node, frozenset(given))
 
 
 def shard_groups(sizes: Mapping[int, int]) -> Iterator[list[int]]:

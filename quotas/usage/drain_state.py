@@ -51,9 +51,8 @@ class OwnerChange:
 
     @property
     def is_failover(self) -> bool:
-        """Whether a server took over that ran before, or that has another address; otherwise it was restarted."""
-        is_elsewhere = bool(self.before.node) and self.before.node != self.after.node.name
-        return is_elsewhere or self.after.facts.started_at <= self.before.drained_at
+        """Whether a server took over that ran at the last drain already; otherwise it was restarted since."""
+        return self.after.facts.started_at <= self.before.drained_at
 
 
 def record_dropped(shards: Sequence[int], end_us: int, *, in_cluster: bool) -> None:
@@ -152,7 +151,7 @@ def _record_loss(change: OwnerChange) -> None:
     concerned = list(change.shards) if change.after.node.in_cluster else None
     gap = GapRecord(start=min(drained_at, end), end=end, reason=WAS_AWAY, shards=concerned)
     gap.save()
-    log.warning("counts may be missing from %s", gap.words)
+    log.warning("counts may be missing from %s", gap)
 
 
 def _by_node(changes: Iterable[OwnerChange]) -> dict[DrainedNode, list[OwnerChange]]:
