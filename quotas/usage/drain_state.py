@@ -26,6 +26,7 @@ STORE_FAILOVER = "store_failover"
 STORE_RESHARDED = "store_resharded"
 # A drain that started earlier may commit later, by less than this. A larger difference means Redis' clock went back.
 OVERTAKEN = timedelta(minutes=1)
+UPTIME_STEP = timedelta(seconds=1)  # Redis tells its uptime in whole seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class OwnerChange:
     @property
     def is_failover(self) -> bool:
         """Whether a server took over that ran at the last drain already; otherwise it was restarted since."""
-        return self.after.facts.started_at <= self.before.drained_at
+        return self.after.facts.started_at <= self.before.drained_at - UPTIME_STEP
 
 
 def record_dropped(shards: Sequence[int], end_us: int, *, in_cluster: bool) -> None:

@@ -17,9 +17,8 @@ from tests.dashboards.world import counted, drained, make_world, page
 pytestmark = pytest.mark.django_db
 
 SHARD = keys.shard_of("acme")
-FAILOVER = (
-    r'<li data-kind="mark"[^>]+data-words="Redis failed over: 127.0.0.1:7001 took over 1 shard"[^>]*>failover</li>'
-)
+WORDS = "Redis failed over: 127.0.0.1:7001 took over 1 shard"
+FAILOVER = rf'<li data-kind="mark"[^>]+data-words="{WORDS}"[^>]*>failover</li>'
 
 
 @pytest.fixture(autouse=True)
