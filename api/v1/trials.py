@@ -68,7 +68,7 @@ class TrialTenantOut(TrialCountsOut):
 class TrialGapOut(serializers.Serializer[Any]):
     start = serializers.DateTimeField()
     end = serializers.DateTimeField()
-    reason = serializers.CharField()
+    reason = serializers.CharField(source="words")
 
 
 class TrialShadowOut(serializers.Serializer[Any]):

@@ -122,13 +122,14 @@ class Usage(APIView):
         begin = asked.get("begin", end - USUAL_SPAN)
         step = _step(asked.get("step"))
         _check_span(begin, end, step)
+        tenants = _own_tenants(request, asked)
         answer = grouped_usage.usage_query(
             grouped_usage.UsageQuery(
                 begin,
                 end,
                 step,
                 asked.get("group", ()),
-                tenants=_own_tenants(request, asked),
+                tenants=tenants,
                 tiers=asked.get("tier", ()),
                 endpoints=asked.get("endpoint", ()),
                 limits=asked.get("limit", ()),
@@ -137,7 +138,7 @@ class Usage(APIView):
             ),
             now,
         )
-        return Response(UsageOut(_usage(answer)).data)
+        return Response(UsageOut(_usage(answer, is_of_one=len(tenants) == 1)).data)
 
 
 def _own_tenants(request: Request, asked: Fields) -> tuple[str, ...]:
@@ -164,14 +165,18 @@ def _check_span(begin: datetime, end: datetime, step: timedelta | None) -> None:
         raise refuse("step", "too_many", message)
 
 
-def _usage(answer: UsageResult) -> Mapping[str, Any]:
+def _usage(answer: UsageResult, *, is_of_one: bool) -> Mapping[str, Any]:
     measured = answer.measured
+    # One tenant is in one shard, so a gap concerns it wholly or not at all.
+    gaps = [
+        {"start": gap.start, "end": gap.end, "reason": gap.reason if is_of_one else gap.words} for gap in measured.gaps
+    ]
     return {
         "begin": answer.begin,
         "end": answer.end,
         "since": measured.since,
         "until": max(measured.until, FIRST),
-        "gaps": measured.gaps,
+        "gaps": gaps,
         "rows": [_row(row) for row in answer.rows],
         "is_whole": answer.is_whole,
     }

@@ -21,12 +21,13 @@ from quotas.long_tasks import PATIENCE, task_file
 from quotas.models import Revision, Tally, Task
 from quotas.models.jobs import Heartbeat
 from quotas.models.revision import newest_revision_number
-from quotas.models.usage import BEGINNING, OLDER_FOLLOWS, DrainState, GapRecord, UsageStep, floored
+from quotas.models.usage import BEGINNING, OLDER_FOLLOWS, GapRecord, UsageStep, floored
 from quotas.models.usage_rates import FoldName, FoldState
 from quotas.observations.cells import Cells
 from quotas.tenant_summary import measure_tenants
 from quotas.usage.backfill import backfill_usage
 from quotas.usage.drain import connect
+from quotas.usage.drain_state import first_state
 from quotas.usage.tier_usage import measure_tier_usage
 from tenants.models import Tenant
 
@@ -66,8 +67,7 @@ def _fill_recent(began: datetime, first: datetime, now: datetime) -> None:
     measure_tier_usage(end)
     measure_tenants(end)
     with connect() as server:
-        run_id = server.info("server")["run_id"]
-    DrainState.objects.create(drained_at=end, run_id=run_id)
+        first_state(server, end).save()
     if is_whole:
         _ask_for_recommendations(now)
 

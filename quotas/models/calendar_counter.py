@@ -7,12 +7,13 @@ does: they outlive what they refer to.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import models
 
 from quotas.models.revision import Outbox, Revision
-from quotas.models.usage import BEGINNING, DrainState, GapRecord
+from quotas.models.usage import BEGINNING, DrainState, GapRecord, ShardOwner
 
 EMPTIED = "Redis was emptied; counts since the last drain are lost."
 
@@ -37,19 +38,31 @@ class CalendarCounter(models.Model):
         return f"{self.used} of limit {self.limit_number} used by tenant {self.tenant_number} since {self.period_start}"
 
 
-def record_emptied_redis(at: datetime, run_id: str) -> GapRecord | None:
-    """Records a gap when shards are found empty.
+def record_emptied_redis(at: datetime, run_id: str, shards: Sequence[int] | None = None) -> GapRecord | None:
+    """Records a gap when shards are found empty on the server with this run id.
 
-    Returns None if that is recorded already, if nothing had been published yet, or if it is another server, which the
-    drain records itself.
+    `shards`: those of that server that were found empty; None: the only server was emptied. Returns None if it is
+    recorded already, if nothing had been published yet, or if it is another server, which the drain records itself.
     """
     state = DrainState.objects.filter(id=1).first()
-    if state is None or state.run_id != run_id or state.drained_at >= at or not was_ever_published():
+    if state is None or not was_ever_published():
         return None
-    drained_us = (state.drained_at - BEGINNING).total_seconds() * 1_000_000
-    if not Revision.objects.filter(published_us__lt=drained_us).exists():
-        return None
-    gap, is_new = GapRecord.objects.update_or_create(start=state.drained_at, reason=EMPTIED, defaults={"end": at})
+    if shards is None:
+        known = [ShardOwner(state.run_id, state.node, state.drained_at, ())]
+    else:
+        known = state.last_owners(shards)
+    known = [owner for owner in known if owner.run_id == run_id and owner.drained_at < at and _published_before(owner)]
+    gaps = [_record_emptied(owner.drained_at, at, None if shards is None else list(owner.shards)) for owner in known]
+    return next((gap for gap in gaps if gap), None)
+
+
+def _published_before(owner: ShardOwner) -> bool:
+    drained_us = (owner.drained_at - BEGINNING).total_seconds() * 1_000_000
+    return Revision.objects.filter(published_us__lt=drained_us).exists()
+
+
+def _record_emptied(start: datetime, end: datetime, shards: list[int] | None) -> GapRecord | None:
+    gap, is_new = GapRecord.objects.update_or_create(start=start, reason=EMPTIED, shards=shards, defaults={"end": end})
     return gap if is_new else None
 
 

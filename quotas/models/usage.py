@@ -6,10 +6,13 @@ batch with an unknown number must still be stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Self
 
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 SLOT = timedelta(hours=1)
@@ -222,12 +225,41 @@ class DrainBatch(models.Model):
         return f"{self.id} of shard {self.shard}"
 
 
+@dataclass(frozen=True, slots=True)
+class ShardOwner:
+    """The server that some shards were last drained from."""
+
+    run_id: str  # of its process
+    node: str  # its address; empty: not known
+    drained_at: datetime  # by its clock
+    shards: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, row: Mapping[str, Any]) -> ShardOwner:
+        drained_at = datetime.fromisoformat(row["drained_at"])
+        return cls(row["run_id"], row["node"], drained_at, tuple(row["shards"]))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "run_id": self.run_id,
+            "node": self.node,
+            "drained_at": self.drained_at.isoformat(),
+            "shards": list(self.shards),
+        }
+
+
 class DrainState(models.Model):
-    """The state of the last drain; one row."""
+    """The state of the last drain; one row.
+
+    A single server needs `run_id` and `node` only. On a cluster, `owners` says more about the shards that it names.
+    """
 
     id = models.SmallIntegerField(primary_key=True, default=1)
-    drained_at = models.DateTimeField()  # Redis time: everything counted before is in the log
+    # Redis time: everything counted before is in the log, unless `owners` has an earlier time for its shards.
+    drained_at = models.DateTimeField()
     run_id = models.CharField(max_length=40)
+    node = models.CharField(max_length=255, blank=True, default="", db_default="")
+    owners = models.JSONField(default=list, db_default=[])
 
     class Meta:
         constraints = [models.CheckConstraint(condition=models.Q(id=1), name="one_drain_state")]
@@ -235,9 +267,33 @@ class DrainState(models.Model):
     def __str__(self) -> str:
         return f"drained {self.drained_at:%Y-%m-%d %H:%M:%S}"
 
+    def last_owners(self, shards: Iterable[int]) -> list[ShardOwner]:
+        """Every shard once."""
+        wanted = set(shards)
+        found = [ShardOwner.parse(row) for row in self.owners]
+        parts = [replace(owner, shards=tuple(sorted(wanted.intersection(owner.shards)))) for owner in found]
+        others = wanted.difference(*(owner.shards for owner in found))
+        parts.append(ShardOwner(self.run_id, self.node, self.drained_at, tuple(sorted(others))))
+        return [part for part in parts if part.shards]
+
+    def drained_of(self, shards: Iterable[int]) -> datetime:
+        """Everything counted before in these shards is in the log."""
+        return min((owner.drained_at for owner in self.last_owners(shards)), default=self.drained_at)
+
 
 # The reason of the gap before all measurements while the demo's older days are still being written.
 OLDER_FOLLOWS = "Older history is still being filled in."
+
+
+class GapRecordSet(models.QuerySet["GapRecord"]):
+    def within(self, begin: datetime, end: datetime) -> Self:
+        return self.filter(end__gt=begin, start__lt=end).order_by("start")
+
+    def of_shards(self, shards: Iterable[int] | None) -> Self:
+        """Those that concern any of the shards; None: all gaps."""
+        if shards is None:
+            return self.all()
+        return self.filter(models.Q(shards=None) | models.Q(shards__overlap=sorted(set(shards))))
 
 
 class GapRecord(models.Model):
@@ -246,6 +302,10 @@ class GapRecord(models.Model):
     start = models.DateTimeField()
     end = models.DateTimeField(db_index=True)
     reason = models.CharField(max_length=200)
+    # Whose tenants it concerns; null: everybody.
+    shards = ArrayField(models.IntegerField(), null=True, blank=True)
+
+    objects = GapRecordSet.as_manager()
 
     class Meta:
         constraints = [
@@ -253,9 +313,17 @@ class GapRecord(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.start:%Y-%m-%d %H:%M:%S} to {self.end:%H:%M:%S}: {self.reason}"
+        return f"{self.start:%Y-%m-%d %H:%M:%S} to {self.end:%H:%M:%S}: {self.words}"
 
     @property
     def before_all(self) -> bool:
         """Whether it is the time before the first measurement."""
         return self.start == BEGINNING
+
+    @property
+    def words(self) -> str:
+        """The reason, and which part is concerned, for views over everybody."""
+        if self.shards is None:
+            return self.reason
+        total = settings.HEADROOM_SHARDS
+        return f"{self.reason} Counts of {len(self.shards)} of {total} shards may be missing."

@@ -52,7 +52,7 @@ class Measured:
 def measure(target: Target, parameters: Parameters, now: datetime) -> Measured:
     begin = days_ago(now, parameters.history_days)
     since = max((moment for moment in (begin, measured_since()) if moment), default=begin)
-    found = Measured(target, Span(since.timestamp(), now.timestamp()), gaps_between(begin, now))
+    found = Measured(target, Span(since.timestamp(), now.timestamp()), gaps_between(begin, now).all)
     found.overridden = in_force(target)
     low = point_of(target.algorithm).rate * parameters.down_below
     for parts in observed(target, parameters, begin, now):
@@ -86,7 +86,8 @@ def observed(target: Target, parameters: Parameters, begin: datetime, now: datet
     elif not target.unsampled:
         gaps = gaps_between(begin, now)
         for tenant, attempts in attempts_read(target.traffic, begin, now):
-            place = Place(target.names[tenant], target.endpoint, gaps)
+            name = target.names[tenant]
+            place = Place(name, target.endpoint, gaps.of(name))
             yield list(observed_subjects(attempts, place, parameters))
 
 
@@ -102,7 +103,7 @@ def _tenants(target: Target, parameters: Parameters, begin: datetime, now: datet
                 demand,
                 load.fine if len(load.fine) else demand.minutes,
                 _first_s(first.get(load.tenant), demand),
-                gaps,
+                gaps.of(target.names[load.tenant]),
             )
 
 

@@ -76,9 +76,12 @@ class TrialCounts:
     @property
     def hours(self) -> float:
         """Measured, without gaps."""
-        missing = sum(
-            (max(min(gap.end, self.until) - max(gap.start, self.begin), timedelta()) for gap in self.gaps), timedelta()
-        )
+        missing, known_to = timedelta(), self.begin
+        # Gaps of different shards may overlap; they are in order of their start.
+        for gap in self.gaps:
+            begin, end = max(gap.start, known_to), min(gap.end, self.until)
+            if end > begin:
+                missing, known_to = missing + (end - begin), end
         return max((self.until - self.begin - missing) / HOUR, 0.0)
 
 
@@ -160,7 +163,7 @@ def _within(model: type[Rollup], where: Q, begin: datetime, end: datetime) -> Qu
 
 
 def gaps_between(begin: datetime, end: datetime) -> list[GapRecord]:
-    return list(GapRecord.objects.filter(end__gt=begin, start__lt=end).order_by("start")[:200])
+    return list(GapRecord.objects.within(begin, end)[:200])
 
 
 def worst_minutes_read(scope: TrialScope, counts: TrialCounts, shown: Sequence[TenantCounts]) -> None:

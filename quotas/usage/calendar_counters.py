@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import redis
-from django.conf import settings
 from django.db import transaction
 
 from headroom_edge import keys
 from quotas.locks import Lock, take_lock
 from quotas.models.calendar_counter import CalendarCounter, record_emptied_redis
+from quotas.usage.store_nodes import NodeFacts, StoreNode, is_moving, shard_words
 from tenants.secrets import Sealer, sealer
 
 log = logging.getLogger(__name__)
@@ -34,35 +34,55 @@ class TakenCalendars:
     at: datetime  # Redis time
     run_id: str
     batches: Mapping[int, bytes]  # shard → batch id
-    is_emptied: bool  # some shard has neither configuration nor accounting
+    emptied: Sequence[int]  # shards with neither configuration nor accounting
 
 
-def drain_calendar_counters(server: redis.Redis) -> int:
+def drain_calendar_counters(node: StoreNode) -> int:
     """Returns how many counters were stored. Any number of drains may run at once."""
-    taken = _take(server, settings.HEADROOM_SHARDS)
-    if taken.is_emptied and (gap := record_emptied_redis(taken.at, taken.run_id)):
+    taken = _take(node)
+    shards = taken.emptied if node.in_cluster else None
+    if taken.emptied and (gap := record_emptied_redis(taken.at, taken.run_id, shards)):
         log.warning("counts are missing from %s", gap)
-    return sum(_drain(server, taken, shard) for shard in taken.batches)
+    return sum(_drain_shard(node.server, taken, shard) for shard in taken.batches)
 
 
 def delete_expired_counters(now: datetime) -> int:
     return CalendarCounter.objects.filter(expires_at__lt=now).delete()[0]
 
 
-def _take(server: redis.Redis, shards: int) -> TakenCalendars:
-    places = [keys.EVERYONES_SHARD, *range(shards)]
-    pipe = server.pipeline(transaction=False)
+def _take(node: StoreNode) -> TakenCalendars:
+    places = [*([keys.EVERYONES_SHARD] if node.has_all else []), *node.shards]
+    pipe = node.server.pipeline(transaction=False)
     for shard in places:
         pipe.fcall("hr_calendars", 1, keys.shard_prefix(shard), "TAKE", str(uuid.uuid4()))
-    for shard in range(shards):
+    for shard in node.shards:
         pipe.exists(keys.shard_prefix(shard), keys.usage(shard))
     pipe.time()
-    pipe.info("server")
-    *replies, (seconds, micros), info = pipe.execute()
-    ids = dict(zip(places, replies, strict=False))
-    at = datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros)
+    pipe.info()
+    *replies, time, info = pipe.execute(raise_on_error=False)
+    facts = NodeFacts.parse(time, info)
+    ids = {shard: reply for shard, reply in zip(places, replies, strict=False) if not _is_refused(shard, reply)}
+    counts = zip(node.shards, replies[len(places) :], strict=True)
     batches = {shard: batch for shard, batch in ids.items() if batch}
-    return TakenCalendars(at, info["run_id"], batches, 0 in replies[len(places) :])
+    return TakenCalendars(facts.at, facts.run_id, batches, [shard for shard, count in counts if count == 0])
+
+
+def _is_refused(shard: int, reply: object) -> bool:
+    """Raises any error but that of a slot that is moving; that shard waits for the next drain."""
+    if not isinstance(reply, Exception):
+        return False
+    if not is_moving(reply):
+        raise reply
+    log.info("the calendar quotas of %s wait for the next drain: %s", shard_words(shard), reply)
+    return True
+
+
+def _drain_shard(server: redis.Redis, taken: TakenCalendars, shard: int) -> int:
+    try:
+        return _drain(server, taken, shard)
+    except redis.ResponseError as error:
+        _is_refused(shard, error)
+        return 0
 
 
 def _drain(server: redis.Redis, taken: TakenCalendars, shard: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from itertools import chain
 
 import redis
@@ -19,10 +19,12 @@ from django.db import DatabaseError, connection, transaction
 
 from headroom_edge import keys
 from headroom_edge.algorithms.base import counted
+from headroom_edge.lua_library import LibraryError
 from quotas.locks import Lock, take_lock
-from quotas.models.usage import BEGINNING, DrainState, GapRecord
+from quotas.models.usage import BEGINNING
 from quotas.models.usage_rates import UsageLog
 from quotas.observations.cells import Cells
+from quotas.publishing import store
 from quotas.usage import rollups
 from quotas.usage.batch_format import FUTURE
 from quotas.usage.calendar_counters import drain_calendar_counters
@@ -31,23 +33,24 @@ from quotas.usage.drain_batches import (
     TakenBatches,
     delete_batches,
     read_batches,
-    take_batches,
+    take_shards,
     with_samples,
 )
+from quotas.usage.drain_state import DROPPED as DROPPED
+from quotas.usage.drain_state import WAS_AWAY as WAS_AWAY
+from quotas.usage.drain_state import DrainedNode, record_drained, record_dropped
 from quotas.usage.key_uses import drain_key_uses
 from quotas.usage.latency import drain_latency
 from quotas.usage.rollups import add_tally
+from quotas.usage.store_nodes import StoreNode, look_again, store_nodes
 
 log = logging.getLogger(__name__)
 
 LOST = "lost"
-DROPPED = "PostgreSQL was unavailable for so long that Redis ran out of room for counters."
-WAS_AWAY = "Redis was down for a while, or another server took over."
+LATEST = datetime.max.replace(tzinfo=UTC)
 
 # Counters read and stored in one transaction; bounds memory and the transaction after a long outage.
 FIELDS_AT_ONCE = 250_000
-# A drain that started earlier may commit later, by less than this. A larger difference means Redis' clock went back.
-OVERTAKEN = timedelta(minutes=1)
 _REGISTER = """
     INSERT INTO quotas_drainbatch (id, shard, rows, drained_at, run_id)
     SELECT id, shard, rows, %s, %s FROM unnest(%s::uuid[], %s::int[], %s::int[]) AS taken (id, shard, rows)
@@ -55,28 +58,20 @@ _REGISTER = """
 """
 
 
-def record_dropped_counts(server: redis.Redis) -> None:
-    """Records a gap for counts that Redis had to drop. Call it before `_record_drained` moves `drained_at` on."""
-    shards = range(settings.HEADROOM_SHARDS)
-    pipe = server.pipeline(transaction=False)
-    for shard in shards:
+def record_dropped_counts(node: StoreNode) -> None:
+    """Records a gap for counts that Redis had to drop. Call it before `record_drained` moves the last drain on."""
+    pipe = node.server.pipeline(transaction=False)
+    for shard in node.shards:
         pipe.hget(keys.usage_ends(shard), LOST)
-    lost = {shard: int(end_us) for shard, end_us in zip(shards, pipe.execute(), strict=True) if end_us}
+    answers = zip(node.shards, pipe.execute(raise_on_error=False), strict=True)
+    lost = {shard: int(end_us) for shard, end_us in answers if isinstance(end_us, bytes)}
     if not lost:
         return
-    _record_dropped_until(max(lost.values()))
+    record_dropped(sorted(lost), max(lost.values()), in_cluster=node.in_cluster)
     for shard in lost:
         pipe.hdel(keys.usage_ends(shard), LOST)
-    pipe.execute()
-
-
-def _record_dropped_until(end_us: int) -> None:
-    state = DrainState.objects.filter(id=1).first()
-    start, end = state.drained_at if state else BEGINNING, BEGINNING + timedelta(microseconds=end_us)
-    if end > start:
-        # A drain that died after this point sees the mark again; it must not add a second gap.
-        gap, _ = GapRecord.objects.update_or_create(start=start, reason=DROPPED, defaults={"end": end})
-        log.warning("counts are missing from %s", gap)
+    # In a shard that is moving the mark stays, and the next drain finds the same gap again.
+    pipe.execute(raise_on_error=False)
 
 
 Observer = Callable[[str], None]
@@ -92,11 +87,14 @@ class DrainSummary:
     arrivals: int = 0
     denials: int = 0
     unreadable: int = 0
+    waiting: int = 0  # shards for which the next drain must try again
 
     def __str__(self) -> str:
         batches, cells = counted(self.batches, "batch", "batches"), counted(self.cells, "cell")
         samples = f"{counted(self.arrivals, 'arrival')}, {counted(self.denials, 'denial')}"
-        return f"{batches}, {counted(self.rows, 'counter')} into {cells}, {samples}, {self.unreadable:,} unreadable"
+        waiting = f", {counted(self.waiting, 'shard')} to try again" if self.waiting else ""
+        counters = f"{counted(self.rows, 'counter')} into {cells}"
+        return f"{batches}, {counters}, {samples}, {self.unreadable:,} unreadable{waiting}"
 
 
 class DrainError(Exception):
@@ -119,30 +117,63 @@ def _first_line(error: Exception) -> str:
 
 
 def connect() -> redis.Redis:
-    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=10, socket_connect_timeout=2)
+    return store.connect(settings.REDIS_URL, as_text=False)
 
 
-def drain(server: redis.Redis, *, on_step: Observer = lambda step: None) -> DrainSummary:
+def drain(client: redis.Redis, *, on_step: Observer = lambda step: None) -> DrainSummary:
     """Any number of drains may run at once.
 
     Tests use `on_step` to stop a drain after each step: taken, read, registered, added, committed, done.
+    Each primary of a cluster is drained by itself; if one fails, its shards wait. Raises only if all fail.
     """
-    taken = take_batches(server, settings.HEADROOM_SHARDS)
+    summary = DrainSummary(BEGINNING, LATEST)
+    drained, failures = _drain_nodes(store_nodes(client, range(settings.HEADROOM_SHARDS)), summary, on_step)
+    summary.waiting = settings.HEADROOM_SHARDS - sum(len(each.shards) for each in drained)
+    if summary.waiting:
+        look_again(client)
+    if not drained:
+        raise failures[0] if failures else redis.ConnectionError("no shard of the cluster has an owner")
+    summary.at = min(each.facts.at for each in drained)
+    summary.first = min(summary.first, summary.at)
+    record_drained(client, drained, summary.first)
+    return summary
+
+
+def _drain_nodes(
+    nodes: Sequence[StoreNode], summary: DrainSummary, on_step: Observer
+) -> tuple[list[DrainedNode], list[Exception]]:
+    drained: list[DrainedNode] = []
+    failures: list[Exception] = []
+    for node in nodes:
+        try:
+            drained.append(_drain_node(node, summary, on_step))
+        except (redis.RedisError, LibraryError) as error:
+            failures.append(error)
+            if node.in_cluster:
+                words = "%s cannot be drained, %d shards wait: %s"
+                log.warning(words, node.name, len(node.shards), _first_line(error))
+    return drained, failures
+
+
+def _drain_node(node: StoreNode, summary: DrainSummary, on_step: Observer) -> DrainedNode:
+    server, taken = node.server, take_shards(node.server, node.shards)
+    node, waiting = node.named_now(), set(taken.refused)
     on_step("taken")
-    summary = DrainSummary(taken.at, taken.at)
     for shards in shard_groups(taken.sizes):
         batches = read_batches(server, taken, shards)
         on_step("read")
-        _store(server, taken, batches, summary, on_step)
+        stored = _store(server, taken, batches, summary, on_step)
         on_step("committed")
-        delete_batches(server, batches)
+        waiting |= set(shards).difference(batch.shard for batch in stored) | delete_batches(server, stored)
         on_step("done")
-    drain_latency(server, taken.at, taken.run_id)
-    drain_key_uses(server, taken.at, taken.run_id)
-    drain_calendar_counters(server)
-    record_dropped_counts(server)
-    _record_drained(taken, summary.first)
-    return summary
+    if node.has_all:
+        drain_latency(server, taken.node)
+        drain_key_uses(server, taken.at, taken.run_id, taken.node.replicas)
+    drain_calendar_counters(node)
+    record_dropped_counts(node)
+    # The shards of a single server have one time in common.
+    given = set(node.shards) - waiting if node.in_cluster else node.shards
+    return DrainedNode(node, taken.node, frozenset(given))
 
 
 def shard_groups(sizes: Mapping[int, int]) -> Iterator[list[int]]:
@@ -165,10 +196,13 @@ def _store(
     batches: Sequence[CounterBatch],
     summary: DrainSummary,
     on_step: Observer,
-) -> None:
+) -> list[CounterBatch]:
+    """Returns the batches that are stored now, by this drain or an earlier one."""
     with transaction.atomic():
         take_lock(Lock.DRAIN)
-        new = with_samples(server, _register(taken, batches))
+        # Before they are registered: a shard that moves in this moment must be stored with its samples later.
+        whole = with_samples(server, batches)
+        new = _register(taken, whole)
         on_step("registered")
         cells = _plausible(new, taken.at)
         _add(cells, taken.at)
@@ -181,10 +215,13 @@ def _store(
     if len(cells):
         summary.first = min(summary.first, BEGINNING + int(cells.start.min()) * rollups.SECOND)
     summary.unreadable += sum(_report(batch) for batch in new)
+    return whole
 
 
 def _register(taken: TakenBatches, batches: Sequence[CounterBatch]) -> list[CounterBatch]:
     """Inserts the batch ids and returns the batches that no drain has stored yet."""
+    if not batches:
+        return []
     keys, shards, rows = zip(*((batch.key, batch.shard, batch.rows) for batch in batches), strict=True)
     with connection.cursor() as cursor:
         cursor.execute(_REGISTER, [taken.at, taken.run_id, list(keys), list(shards), list(rows)])
@@ -218,28 +255,3 @@ def _report(batch: CounterBatch) -> int:
             *(batch.key, batch.shard, batch.unreadable.count, batch.unreadable.examples),
         )
     return batch.unreadable.count
-
-
-def _record_drained(taken: TakenBatches, first: datetime) -> None:
-    with transaction.atomic():
-        take_lock(Lock.DRAIN)
-        state = DrainState.objects.filter(id=1).first()
-        if state and timedelta(0) < state.drained_at - taken.at < OVERTAKEN:
-            return
-        if state is None:
-            GapRecord.objects.create(start=BEGINNING, end=first, reason="Nothing was measured before.")
-        elif state.run_id != taken.run_id:
-            _record_loss(state.drained_at, taken)
-        DrainState.objects.update_or_create(id=1, defaults={"drained_at": taken.at, "run_id": taken.run_id})
-
-
-def _record_loss(drained_at: datetime, taken: TakenBatches) -> None:
-    """Records what a new Redis process may have lost.
-
-    A restarted server lost at most what was counted before it started; a replica that took over, up to now. After a
-    clean stop it is a gap too: while Redis is down, nothing is counted.
-    """
-    end = taken.started_at if taken.started_at > drained_at else taken.at
-    gap = GapRecord(start=min(drained_at, end), end=end, reason=WAS_AWAY)
-    gap.save()
-    log.warning("counts may be missing from %s", gap)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, cast
@@ -22,6 +22,7 @@ from quotas.locks import Lock, take_lock
 from quotas.models.key_use import KeyUse
 from quotas.models.usage import BEGINNING, DrainBatch
 from quotas.usage.batch_format import FUTURE, UnreadableItems
+from quotas.usage.store_nodes import is_copied, is_moving
 from tenants.models import ApiKey, ApiToken
 
 log = logging.getLogger(__name__)
@@ -45,13 +46,30 @@ class _Day:
     last_used: datetime
 
 
-def drain_key_uses(server: redis.Redis, at: datetime, run_id: str) -> int:
-    """Returns how many requests were new."""
+def drain_key_uses(server: redis.Redis, at: datetime, run_id: str, replicas: int = 0) -> int:
+    """Returns how many requests were new.
+
+    `server` holds `hr:{all}` and has so many replicas. While that moves to another one, uses wait for the next drain.
+    """
+    try:
+        return _drain(server, at, run_id, replicas)
+    except redis.ResponseError as error:
+        if not is_moving(error):
+            raise
+        log.info("the uses of keys wait for the next drain: %s", error)
+        return 0
+
+
+def _drain(server: redis.Redis, at: datetime, run_id: str, replicas: int) -> int:
     batch = _take(server)
-    if batch is None:
+    if batch is None or not is_copied(server, keys.key_uses_batch(), replicas):
+        return 0
+    fields = _fields(server)
+    if fields.get(_ID) != str(batch).encode() or len(fields) != server.hlen(keys.key_uses_batch()):
+        # Another drain has finished it, or another server took over in the middle of the scan.
         return 0
     unreadable = UnreadableItems()
-    days = _days(_fields(server), at, unreadable)
+    days = _days(fields, at, unreadable)
     with transaction.atomic():
         take_lock(Lock.DRAIN)
         known = {"shard": KEY_USES, "drained_at": at, "run_id": run_id, "rows": len(days)}
@@ -93,20 +111,19 @@ def _take(server: redis.Redis) -> uuid.UUID | None:
     return uuid.UUID(found.decode()) if found else None
 
 
-def _fields(server: redis.Redis) -> Iterator[tuple[bytes, bytes]]:
-    yield from server.hscan_iter(keys.key_uses_batch(), count=1_000)
+def _fields(server: redis.Redis) -> Mapping[bytes, bytes]:
+    """A scan may return a field twice."""
+    return dict(server.hscan_iter(keys.key_uses_batch(), count=1_000))
 
 
 def _days(
-    fields: Iterator[tuple[bytes, bytes]], at: datetime, unreadable: UnreadableItems
+    fields: Mapping[bytes, bytes], at: datetime, unreadable: UnreadableItems
 ) -> Mapping[tuple[str, datetime], _Day]:
     """By key and start of the day."""
     found: dict[tuple[str, datetime], _Day] = {}
-    seen: set[bytes] = set()  # a scan may return a field twice
-    for name, value in fields:
-        if name == _ID or name in seen:
+    for name, value in fields.items():
+        if name == _ID:
             continue
-        seen.add(name)
         match = _FIELD.fullmatch(name)
         hour = BEGINNING + int(match[2]) * HOUR if match else None
         if match is None or hour is None or hour > at + FUTURE or not value.isdigit():

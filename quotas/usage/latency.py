@@ -23,6 +23,7 @@ from quotas.models.usage_rates import FoldName, FoldState, LatencyHour, UsageLog
 from quotas.observations.latency import LatencyCounts, LoadRow, load_rows, pack_histogram, unpack_histogram
 from quotas.usage.batch_format import FUTURE, UnreadableItems
 from quotas.usage.partitions import ensure_partitions, oldest_kept, partition_of
+from quotas.usage.store_nodes import NodeFacts, is_copied, is_moving
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +34,26 @@ SECOND: Final = timedelta(seconds=1)
 SETTLED: Final = timedelta(seconds=30)  # processes report once a second, and a drain runs every few seconds
 
 
-def drain_latency(server: redis.Redis, at: datetime, run_id: str) -> int:
-    """Moves observations from Redis to the log, exactly once (see quotas.usage.drain); returns how many were new."""
+def drain_latency(server: redis.Redis, node: NodeFacts) -> int:
+    """Moves observations from Redis to the log, exactly once (see quotas.usage.drain); returns how many were new.
+
+    `server` holds `hr:{all}`. While that moves to another one, they wait for the next drain.
+    """
+    try:
+        return _drain(server, node)
+    except redis.ResponseError as error:
+        if not is_moving(error):
+            raise
+        log.info("observations wait for the next drain: %s", error)
+        return 0
+
+
+def _drain(server: redis.Redis, node: NodeFacts) -> int:
     batch = server.fcall("hr_drain", 1, keys.ALL, "TAKE", str(uuid.uuid4()))
-    if not batch:
+    if not batch or not is_copied(server, f"{keys.ALL}:ue", node.replicas):
         return 0
     unreadable = UnreadableItems()
+    at, run_id = node.at, node.run_id
     answers = _parse(_read(server), at, unreadable)
     with transaction.atomic():
         take_lock(Lock.DRAIN)

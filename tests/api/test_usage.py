@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from headroom_edge import keys
 from quotas.models.usage import DrainState, GapRecord
 from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.usage.batch_format import DenialRecord
@@ -65,6 +66,18 @@ def test_gaps_are_told(client: APIClient, now: datetime) -> None:
     answer = client.get("/v1/usage").json()
     assert [gap["reason"] for gap in answer["gaps"]] == ["Redis restarted"]
     assert answer["is_whole"]
+
+
+def test_a_gap_of_some_shards_is_told_to_their_tenants(client: APIClient, now: datetime) -> None:
+    start, end, shards = now - timedelta(hours=2), now - timedelta(hours=1), [keys.shard_of("acme")]
+    GapRecord.objects.create(start=start, end=end, reason="Redis restarted.", shards=shards)
+
+    def reasons(**asked: str) -> list[str]:
+        return [gap["reason"] for gap in client.get("/v1/usage", asked).json()["gaps"]]
+
+    assert reasons() == ["Redis restarted. Counts of 1 of 64 shards may be missing."]
+    assert reasons(tenant="acme") == ["Redis restarted."]
+    assert reasons(tenant="bolt") == []
 
 
 @pytest.mark.parametrize(

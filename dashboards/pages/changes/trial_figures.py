@@ -90,7 +90,7 @@ def _limit(line: LimitLine | None, unit: RateUnit, name: str, color: str) -> Mar
 
 
 def _gaps(gaps: Sequence[GapRecord]) -> list[Mark]:
-    return [gap(each.start, each.end, each.reason) for each in gaps if not each.before_all]
+    return [gap(each.start, each.end, each.words) for each in gaps if not each.before_all]
 
 
 def _caption(counts: TrialCounts, points: Sequence[Point]) -> str:

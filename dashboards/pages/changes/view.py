@@ -127,7 +127,7 @@ def effect_figure(row: Revision) -> Figure | None:
         columns=(Column("Denied", "%", "area", "denied"),),
         rows=rows,
         panels=(Panel("% denied", 140),),
-        marks=[*(gap(each.start, each.end, each.reason) for each in traffic.gaps), flag(at, f"r{row.number}")],
+        marks=[*(gap(each.start, each.end, each.words) for each in traffic.gaps), flag(at, f"r{row.number}")],
         start=period.begin.timestamp(),
         end=period.end.timestamp(),
     )

@@ -66,7 +66,7 @@ def traffic_figure(endpoint: Endpoint, period: Period, unit: RateUnit) -> Figure
         rows=rows,
         panels=(Panel(unit.label, 140), Panel(f"denied, {unit.label}", 72)),
         marks=[
-            *(gap(each.start, each.end, each.reason) for each in found.gaps),
+            *(gap(each.start, each.end, each.words) for each in found.gaps),
             *(mark for limit in limits for mark in _marks(limit, period, unit)),
             *map(annotation_flag, annotations_read(period)),
         ],

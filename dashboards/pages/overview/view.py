@@ -154,7 +154,7 @@ def traffic_figure(traffic: Traffic, week: Traffic | None, annotations: Sequence
         rows=rows[::-1],
         panels=(Panel("req/s", 200), Panel("denied, req/s", 96)),
         marks=[*_gaps(traffic), *map(annotation_flag, annotations)],
-        legend=[Mark("mark", "Revision, bypass or note")] if annotations else (),
+        legend=[Mark("mark", "Revision, bypass, failover or note")] if annotations else (),
         notes=reverse("dashboards:chart-notes"),
         caption=known_words(traffic),
         zooms=True,
@@ -164,7 +164,7 @@ def traffic_figure(traffic: Traffic, week: Traffic | None, annotations: Sequence
 
 
 def _gaps(traffic: Traffic) -> list[Mark]:
-    return [gap(each.start, each.end, each.reason) for each in traffic.gaps]
+    return [gap(each.start, each.end, each.words) for each in traffic.gaps]
 
 
 def _aligned(traffic: Traffic, week: Traffic) -> list[float | None]:
@@ -185,7 +185,7 @@ def known_words(traffic: Traffic) -> str:
     said = [
         f"No data before {each.end:%-d %b %H:%M:%S} UTC."
         if each.before_all
-        else f"Counts may be missing from {each.start:%-d %b %H:%M:%S} to {each.end:%H:%M:%S} UTC: {each.reason}"
+        else f"Counts may be missing from {each.start:%-d %b %H:%M:%S} to {each.end:%H:%M:%S} UTC: {each.words}"
         for each in traffic.gaps[:3]
     ]
     more = len(traffic.gaps) - len(said)

@@ -1,4 +1,4 @@
-"""What happened in a period that a chart should say: revisions, edges of overrides, bypasses, and people's notes."""
+"""What happened in a period that a chart should say: revisions, overrides, bypasses, failovers, and people's notes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from django.conf import settings
 from django.db.models import Q
 
+from headroom_edge import keys
+from headroom_edge.algorithms.base import counted
 from quotas.models import AuditEvent, ChartNote, Override, Policy, Revision
 from quotas.policies.spec import EPOCH, MICROSECOND, to_us
+from quotas.usage.drain_state import STORE_FAILOVER
 from quotas.usage.queries.periods import Period
 from tenants.models import Tenant
 
@@ -33,7 +37,7 @@ class Annotation:
 def annotations_read(period: Period, tenant: Tenant | None = None) -> list[Annotation]:
     """Oldest first. `tenant`: only what can have changed its limits."""
     return sorted(
-        [*_revisions(period, tenant), *_bypasses(period, tenant), *_notes(period, tenant)],
+        [*_revisions(period, tenant), *_bypasses(period, tenant), *_failovers(period, tenant), *_notes(period, tenant)],
         key=lambda each: (each.at, each.revision or 0),
     )
 
@@ -77,6 +81,17 @@ def _bypasses(period: Period, tenant: Tenant | None) -> Iterator[Annotation]:
         if tenant is not None and detail.get("scope") == "tenant" and detail.get("name") != tenant.name:
             continue
         yield from _of_bypass(row, detail, period)
+
+
+def _failovers(period: Period, tenant: Tenant | None) -> Iterator[Annotation]:
+    """Other servers that took shards over. `tenant`: only those that took its own."""
+    events = AuditEvent.objects.filter(kind=STORE_FAILOVER, at__gte=period.begin, at__lt=period.end)
+    if tenant is not None:
+        events = events.filter(detail__shards__contains=keys.shard_of(tenant.name, settings.HEADROOM_SHARDS))
+    for row in events.order_by("-id")[:MOST]:
+        count, of = len(row.detail["shards"]), row.detail["of"]
+        taken = "all shards" if count == of else counted(count, "shard")
+        yield Annotation(row.at, "failover", f"Redis failed over: {row.detail['node']} took over {taken}")
 
 
 def _notes(period: Period, tenant: Tenant | None) -> Iterator[Annotation]:

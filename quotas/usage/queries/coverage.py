@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from django.conf import settings
 from django.db.models import Subquery
 
+from headroom_edge import keys
 from quotas.models.usage import BEGINNING, DrainState, GapRecord, Rollup, UsageDay, UsageHour, UsageMinute, UsageStep
 from quotas.models.usage_rates import FoldName, FoldState
+from tenants.models import Tenant
 
 _FOLDS: Final = {
     UsageStep.step: FoldName.STEPS,
@@ -44,16 +47,28 @@ class Coverage:
         return max((end - begin).total_seconds(), 0.0)
 
 
-def coverage_read(begin: datetime, end: datetime, until: datetime) -> Coverage:
-    found = list(GapRecord.objects.filter(end__gt=begin, start__lt=end).order_by("start"))
+def coverage_read(begin: datetime, end: datetime, until: datetime, shards: Collection[int] | None = None) -> Coverage:
+    """`shards`: of the tenants that it is about; None: everybody."""
+    found = list(GapRecord.objects.within(begin, end).of_shards(shards))
     since = max((gap.end for gap in found if gap.before_all), default=begin)
     return Coverage(max(since, begin), min(until, end), found)
 
 
-def drained_at() -> datetime | None:
-    """None: nothing was ever drained."""
+def shards_of(tenants: Iterable[str]) -> frozenset[int]:
+    """By the tenants' names."""
+    return frozenset(keys.shard_of(name, settings.HEADROOM_SHARDS) for name in tenants)
+
+
+def shards_of_numbers(numbers: Collection[int]) -> frozenset[int]:
+    return shards_of(Tenant.objects.filter(number__in=numbers).values_list("name", flat=True))
+
+
+def drained_at(shards: Collection[int] | None = None) -> datetime | None:
+    """None: nothing was ever drained. `shards`: by when all of these were; None: those that could be drained."""
     state = DrainState.objects.first()
-    return state.drained_at if state else None
+    if state is None:
+        return None
+    return state.drained_at if shards is None else state.drained_of(shards)
 
 
 def rollup_until(rollup: type[Rollup], drained: datetime | None) -> datetime:
@@ -62,12 +77,22 @@ def rollup_until(rollup: type[Rollup], drained: datetime | None) -> datetime:
     return state.until if state else drained or BEGINNING
 
 
-def drained_and_folded(rollup: type[Rollup]) -> tuple[datetime | None, datetime]:
-    """The results of `drained_at` and `rollup_until`, in one query."""
+def drained_and_folded(
+    rollup: type[Rollup], tenants: Collection[int] | None = None
+) -> tuple[datetime | None, datetime]:
+    """The results of `drained_at` and `rollup_until`, in one query.
+
+    `tenants`: their numbers. Their shards may wait for a primary, while those of others are drained.
+    """
     folds = FoldState.objects.filter(name=_FOLDS[rollup.step]).values("until")[:1]
-    found = DrainState.objects.annotate(folded=Subquery(folds)).values_list("drained_at", "folded").first()
-    drained, folded = found or (None, None)
-    return drained, folded or drained or BEGINNING
+    state = DrainState.objects.annotate(folded=Subquery(folds)).first()
+    if state is None:
+        return None, BEGINNING
+    until = state.folded or state.drained_at
+    if not state.owners or tenants is None:
+        return state.drained_at, until
+    drained = state.drained_of(shards_of_numbers(tenants))
+    return drained, min(drained, until)
 
 
 def days_until() -> datetime:

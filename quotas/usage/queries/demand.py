@@ -11,9 +11,11 @@ from typing import IO, Any
 from typing import Literal as OneOf
 
 import numpy as np
+from django.conf import settings
 from django.db import connection
 from django.db.models import Avg, Min, Sum
 
+from headroom_edge import keys
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
 from quotas.calibration.estimate import Span
 from quotas.models.usage import Denial, DrainState, GapRecord, UsageDay
@@ -122,11 +124,29 @@ def measured_since() -> datetime | None:
     return max(rows, default=None)
 
 
-def gaps_between(begin: datetime, end: datetime) -> list[Span]:
-    rows = GapRecord.objects.filter(end__gt=begin, start__lt=end).order_by("start")
-    return [
-        Span(max(gap.start, begin).timestamp(), min(gap.end, end).timestamp()) for gap in rows if not gap.before_all
-    ]
+@dataclass(frozen=True, slots=True)
+class ShardGaps:
+    """When counts may be missing, and in which shards (None: in all)."""
+
+    spans: Sequence[tuple[Span, frozenset[int] | None]]
+
+    @property
+    def all(self) -> list[Span]:
+        return [span for span, _ in self.spans]
+
+    def of(self, tenant: str) -> list[Span]:
+        """Those that concern the tenant of this name."""
+        shard = keys.shard_of(tenant, settings.HEADROOM_SHARDS)
+        return [span for span, shards in self.spans if shards is None or shard in shards]
+
+
+def gaps_between(begin: datetime, end: datetime) -> ShardGaps:
+    rows = [gap for gap in GapRecord.objects.within(begin, end) if not gap.before_all]
+    return ShardGaps([(_span(gap, begin, end), None if gap.shards is None else frozenset(gap.shards)) for gap in rows])
+
+
+def _span(gap: GapRecord, begin: datetime, end: datetime) -> Span:
+    return Span(max(gap.start, begin).timestamp(), min(gap.end, end).timestamp())
 
 
 def retry_shares(traffic: TrafficScope, begin: datetime, end: datetime, grace_s: float) -> Mapping[int, float]:

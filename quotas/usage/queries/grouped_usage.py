@@ -33,7 +33,7 @@ from quotas.models.usage import (
     slot_of,
 )
 from quotas.models.usage_totals import WHOLE
-from quotas.usage.queries.coverage import Coverage, coverage_read, drained_at, rollup_until
+from quotas.usage.queries.coverage import Coverage, coverage_read, drained_at, rollup_until, shards_of
 from tenants.models import Tenant, Tier
 
 Grouping = Literal["tenant", "tier", "endpoint", "outcome", "limit"]
@@ -100,8 +100,12 @@ def usage_query(query: UsageQuery, now: datetime) -> UsageResult:
     finest = _finest(query, now)
     begin, end = _widened(query, finest)
     parts = list(_parts(begin, end, _levels(query, finest)))
+    shards = shards_of(query.tenants) if query.tenants else None
     drained = drained_at()
     until = min((rollup_until(rollup, drained) for rollup in {part.rollup for part in parts}), default=BEGINNING)
+    # Their shards may wait for a primary, while those of others are drained.
+    if shards and drained and (own := drained_at(shards)) and own < drained:
+        until = min(until, own)
     found: dict[tuple[Any, ...], list[int]] = {}
     for part in parts:
         for *key, let, refused, let_cost, refused_cost, count in _select(query, part):
@@ -110,7 +114,7 @@ def usage_query(query: UsageQuery, now: datetime) -> UsageResult:
                 sums[place] += int(value or 0)
     rows = _named(query, found)
     names = tuple(dict.fromkeys(part.rollup._meta.db_table for part in parts))
-    measured = coverage_read(begin, end, until)
+    measured = coverage_read(begin, end, until, shards)
     # A rollup has no rows before its retention begins; that time is unknown, not zero.
     kept = [(part, _kept_since(part.rollup, now)) for part in parts]
     measured = replace(measured, since=max([measured.since, *(min(k, p.end) for p, k in kept if p.begin < k)]))

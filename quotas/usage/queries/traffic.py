@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import DateTimeField, F, Func, Q, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
@@ -13,8 +13,10 @@ from django.db.models.functions import Coalesce
 from quotas.models.usage import BEGINNING, LET_THROUGH, REFUSED, GapRecord, Outcome, Rollup
 from quotas.models.usage_totals import EVERYONE, TOTALS
 from quotas.policies.spec import Unit
-from quotas.usage.queries.coverage import drained_and_folded
+from quotas.usage.queries.coverage import drained_and_folded, shards_of_numbers
 from quotas.usage.queries.periods import Period
+
+MOST_GAPS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +91,21 @@ def traffic_read(
     unit: Unit = "requests",
 ) -> Traffic:
     """`owners`: tenant numbers, or the numbers that totals use for everyone and for tiers. `unit`: what to count."""
-    drained_at, until = drained_and_folded(period.rollup)
-    gaps = gaps_within(period)
+    drained_at, until = drained_and_folded(period.rollup, owners if min(owners) >= 0 else None)
+    gaps = gaps_within(period, owners)
     counts = {row["bin"]: row for row in _by_bin(rollup_rows(period, owners, endpoints), period, unit)}
     since = max((gap.end for gap in gaps if gap.before_all), default=BEGINNING)
     moments = [_moment(start, period.step, counts.get(start, {}), gaps, since, until) for start in period.starts]
     return Traffic(period, moments, gaps, drained_at)
 
 
-def gaps_within(period: Period) -> list[GapRecord]:
-    return list(GapRecord.objects.filter(end__gt=period.begin, start__lt=period.end).order_by("start")[:200])
+def gaps_within(period: Period, owners: Collection[int] = (EVERYONE,)) -> list[GapRecord]:
+    """Those that concern any of the owners. Tiers have tenants in all shards."""
+    rows = GapRecord.objects.within(period.begin, period.end)
+    found = list(rows[:MOST_GAPS])
+    if min(owners) >= 0 and any(gap.shards is not None for gap in found):
+        return list(rows.of_shards(shards_of_numbers(owners))[:MOST_GAPS])
+    return found
 
 
 def rollup_rows(

@@ -1,6 +1,6 @@
 """Runs drains that die: `python -m tests.quotas.usage.doomed_drains [STEP...]`, one drain per step, `-` lets it live.
 
-Without steps, each line of input is one.
+Without steps, each line of input is one. DRAINED_URL names another Redis than that of the settings, such as a cluster.
 
 Each drain is a forked process that kills itself with SIGKILL as soon as it hears of its step.
 """
@@ -15,7 +15,10 @@ import django
 
 django.setup()
 
-from quotas.usage.drain import connect, drain  # noqa: E402 - the models need the set-up above
+from django.conf import settings  # noqa: E402 - the set-up above comes first
+
+from quotas.publishing import store  # noqa: E402
+from quotas.usage.drain import drain  # noqa: E402
 
 
 def die_at(step: str) -> None:
@@ -23,7 +26,7 @@ def die_at(step: str) -> None:
         if reached == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with connect() as server:
+    with store.connect(os.environ.get("DRAINED_URL", settings.REDIS_URL), as_text=False) as server:
         drain(server, on_step=observe)
 
 
