@@ -24,6 +24,7 @@ from quotas.models.revision import newest_revision_number
 from quotas.models.usage import BEGINNING, OLDER_FOLLOWS, DrainState, GapRecord, UsageStep, floored
 from quotas.models.usage_rates import FoldName, FoldState
 from quotas.observations.cells import Cells
+from quotas.publishing import store
 from quotas.tenant_summary import measure_tenants
 from quotas.usage.backfill import backfill_usage
 from quotas.usage.drain import connect
@@ -66,7 +67,8 @@ def _fill_recent(began: datetime, first: datetime, now: datetime) -> None:
     measure_tier_usage(end)
     measure_tenants(end)
     with connect() as server:
-        run_id = server.info("server")["run_id"]
+        # In a cluster each node has its own; the drain notes theirs when it first comes by.
+        run_id = store.info(store.primaries(server)[0][1], "server")["run_id"]
     DrainState.objects.create(drained_at=end, run_id=run_id)
     if is_whole:
         _ask_for_recommendations(now)

@@ -85,14 +85,18 @@ class StoreNode:
     def _checks(self) -> Iterable[tuple[bool, str]]:
         yield bool(self.trouble), f"does not answer: {self.trouble}"
         yield self.is_library_old, f"has library version {self.library}, not {VERSION}; the publisher loads it"
-        yield self.is_skewed, f"its clock is {abs(self.skew_us or 0) / store.SECOND_US:.1f} s {self._direction}"
+        yield self.is_skewed, f"its clock is {self.skew_words}"
         yield bool(self.evicts), f"maxmemory-policy is {self.evicts}; set it to {store.NO_EVICTION}"
         yield self.needs_all_slots, "cluster-require-full-coverage is yes: one lost node stops all; set it to no"
         yield not self.is_linked, "has no connection to its primary"
 
     @property
-    def _direction(self) -> str:
-        return "ahead" if (self.skew_us or 0) > 0 else "behind"
+    def skew_words(self) -> str:
+        ms = (self.skew_us or 0) // 1_000
+        if not ms:
+            return "in step"
+        size = f"{abs(ms) / 1_000:.1f} s" if abs(ms) >= 1_000 else f"{abs(ms)} ms"
+        return f"{size} {'ahead' if ms > 0 else 'behind'}"
 
 
 STATES: Final = ("primary", "replica", "away")

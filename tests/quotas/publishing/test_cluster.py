@@ -197,7 +197,9 @@ def test_the_url_of_a_cluster_is_refused_for_a_single_server(
         call_command("publish")
 
 
-def test_an_edit_is_checked_for_a_cluster(cluster: SpareCluster, settings: Any, text: redis.Redis, world: None) -> None:
+def test_an_edit_on_an_installation_with_a_cluster_is_published(
+    cluster: SpareCluster, settings: Any, text: redis.Redis, world: None
+) -> None:
     settings.REDIS_URL = cluster.url
     publisher = publisher_for(text)
     publisher.publish()
