@@ -19,14 +19,15 @@ from django.views.decorators.http import require_safe
 
 from quotas.changes.queries import changes_overdue
 from quotas.models import Change
-from quotas.models.jobs import PUBLISHER_STALE_AFTER, Delivery, Heartbeat, watched_at
+from quotas.models.jobs import PUBLISH_TROUBLE, PUBLISHER, PUBLISHER_STALE_AFTER, Delivery, Heartbeat, watched_at
 from quotas.publishing import store
+from quotas.publishing.store import first_line
 from tenants.keyring import API_KEYS, KeyringError, read_keys
 
 TIMEOUT_SECONDS: Final = 1.0
 MOST_SET_ASIDE: Final = 100
 STALE_AFTER: Final[Mapping[str, timedelta]] = {
-    "publisher": PUBLISHER_STALE_AFTER,
+    PUBLISHER: PUBLISHER_STALE_AFTER,
     "worker": timedelta(seconds=20),
     "beat": timedelta(seconds=20),
 }
@@ -95,12 +96,14 @@ def check_database() -> tuple[PartHealth, HealthFacts | None]:
 
 
 def check_redis() -> PartHealth:
+    """Of a cluster, every primary must answer: the tenants of one that does not are let through or denied unchecked."""
     try:
-        with store.connect(settings.REDIS_URL, patience_seconds=TIMEOUT_SECONDS) as client:
-            client.ping()
+        with store.connect(settings.REDIS_URL, patience_seconds=TIMEOUT_SECONDS, retries=0) as client:
+            store.refuse_wrong_address(client)
+            away = [f"{name}: {reason}" for name, reason in store.unanswered(client)]
     except (store.StoreError, OSError) as error:
         return PartHealth(False, first_line(error))
-    return PartHealth(True, "ok")
+    return PartHealth(not away, "; ".join(away) or "ok")
 
 
 def check_gateway(url: str) -> PartHealth:
@@ -134,7 +137,8 @@ def check_heartbeat(name: str, facts: HealthFacts | None) -> PartHealth:
     age = facts.now - beat.at
     if age > STALE_AFTER[name]:
         return PartHealth(False, f"silent for {age.total_seconds():.0f} s")
-    return PartHealth(True, "ok")
+    trouble = facts.beats.get(PUBLISH_TROUBLE) if name == PUBLISHER else None
+    return PartHealth(trouble is None, trouble.detail if trouble else "ok")
 
 
 def check_watch(facts: HealthFacts | None) -> PartHealth:
@@ -185,10 +189,5 @@ def why_keys_are_locked() -> str:
 
 
 def published_revision(facts: HealthFacts | None) -> int | None:
-    beat = facts.beats.get("publisher") if facts else None
+    beat = facts.beats.get(PUBLISHER) if facts else None
     return int(beat.detail) if beat and beat.detail.isdigit() else None
-
-
-def first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

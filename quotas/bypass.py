@@ -18,7 +18,8 @@ LONGEST_US = 7 * DAY_US
 
 
 def bypasses_read() -> list[BypassSwitch]:
-    return switches_read(store.connect(settings.REDIS_URL), settings.HEADROOM_SHARDS)
+    with store.connect(settings.REDIS_URL) as client:
+        return switches_read(client, settings.HEADROOM_SHARDS)
 
 
 def bypass_plan(*, scope: Scope, name: str, duration: str, author: str, reason: str) -> BypassSwitch:
@@ -28,8 +29,8 @@ def bypass_plan(*, scope: Scope, name: str, duration: str, author: str, reason: 
         check_may_declare("a bypass of everything", "scope")
     span_us = _span_us(duration)
     check_there(scope, name)
-    client = store.connect(settings.REDIS_URL)
-    return BypassSwitch(scope, name, store.now_us(client) + span_us, reason)
+    with store.connect(settings.REDIS_URL) as client:
+        return BypassSwitch(scope, name, store.now_us(client) + span_us, reason)
 
 
 def bypass_set(*, scope: Scope, name: str, duration: str, author: str, reason: str) -> BypassSwitch:
@@ -38,9 +39,9 @@ def bypass_set(*, scope: Scope, name: str, duration: str, author: str, reason: s
     passed = pass_freezes(author=author, action="bypass_set", emergency=True)
     with transaction.atomic():
         bypass_record(switch, author, passed)
-        client = store.connect(settings.REDIS_URL)
-        store.prepare(client)
-        switch_on(client, settings.HEADROOM_SHARDS, switch)
+        with store.connect(settings.REDIS_URL) as client:
+            store.prepare(client)
+            switch_on(client, settings.HEADROOM_SHARDS, switch)
     return switch
 
 
@@ -66,7 +67,8 @@ def bypass_clear(*, scope: Scope, name: str, author: str, reason: str) -> Bypass
         raise refuse("bypass", "over", f"no bypass of {switch_words(scope, name)} is on; there is nothing to end")
     with transaction.atomic():
         _record("bypass_cleared", switch, author, reason)
-        switch_off(store.connect(settings.REDIS_URL), settings.HEADROOM_SHARDS, about)
+        with store.connect(settings.REDIS_URL) as client:
+            switch_off(client, settings.HEADROOM_SHARDS, about)
     return switch
 
 

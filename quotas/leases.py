@@ -88,10 +88,8 @@ def _applied(limits: Iterable[Effective], endpoint: str) -> Iterable[Limit]:
 
 def _leasing() -> list[Leasing]:
     """One for each process that is alive and leases."""
-    client = store.connect(settings.REDIS_URL, patience_seconds=PATIENCE_SECONDS)
     try:
-        return [each.leases for each in processes_read(client) if each.leases]
+        with store.connect(settings.REDIS_URL, patience_seconds=PATIENCE_SECONDS) as client:
+            return [each.leases for each in processes_read(client) if each.leases]
     except store.StoreError:
         return []
-    finally:
-        client.close()

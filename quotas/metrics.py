@@ -77,6 +77,14 @@ ALERTS_FAILING = MetricDefinition(
     "headroom_alert_messages_failing",
     "Alert messages that could not be delivered so far, or were given up in the last day",
 )
+STORE_NODES = MetricDefinition(
+    "headroom_store_nodes", "Servers of the store; away: one that does not answer, primary or replica", ("state",)
+)
+STORE_CLOCK_SKEW_SECONDS = MetricDefinition(
+    "headroom_store_clock_skew_seconds",
+    "How far the clock of a server of the store is ahead of this machine's",
+    ("node",),
+)
 STORE_UP = MetricDefinition("headroom_store_up", "Whether Postgres and Redis answered this scrape", ("store",))
 
 COLLECTED_METRICS = (
@@ -96,5 +104,7 @@ COLLECTED_METRICS = (
     ALERTS_UNSENT,
     ALERTS_FAILING,
     EMERGENCIES_OPEN,
+    STORE_NODES,
+    STORE_CLOCK_SKEW_SECONDS,
     STORE_UP,
 )

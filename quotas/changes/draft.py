@@ -15,10 +15,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
+from headroom_edge.store.address import is_clustered
 from quotas.changes.affected import Concerned, Targets
 from quotas.changes.approval import has_to_wait
 from quotas.changes.emergency import check_may_declare, note_skipped
@@ -272,7 +274,7 @@ def _proposal(opened: Draft, action: str, rules: _Rules, touched: list[str], eve
 def _check_enforceable(opened: Draft, concerned: Concerned) -> None:
     now_us = to_us(timezone.now())
     touched = Touched(concerned.tenants, concerned.tiers, concerned.targets.is_common)
-    broken = check_compiles(concerned.configuration, touched, now_us, clustered=False)
+    broken = check_compiles(concerned.configuration, touched, now_us, is_clustered(settings.REDIS_URL))
     problems = [Problem(str(owner), "compile", message) for owner, message in broken.items()]
     idle = list(_idle_overrides(concerned.configuration, now_us))
     check_left_behind([each for each, _ in idle], concerned.configuration.tenants, opened.former_tiers)

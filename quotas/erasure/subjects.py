@@ -22,6 +22,7 @@ from quotas.locks import Lock, take_lock
 from quotas.lookups import find_tenant
 from quotas.models import AuditEvent, CalendarCounter
 from quotas.models.usage import Arrival, Denial
+from quotas.publishing import store
 from quotas.usage.rollups import subject_hash
 from tenants.keyring import SUBJECTS, read_keys
 from tenants.models import ApiKey
@@ -161,8 +162,10 @@ class _Search:
 
 def _find(client: redis.Redis, value: str, tenant: str) -> _Found:
     search = _Search(value, tenant)
-    for key in client.scan_iter(match=f"{keys.EVERY_SHARD}:*", count=SCAN_AT_ONCE):
-        search.look_at(client, key)
+    for _, server in store.primaries(client):
+        # SCAN tells the keys of one server only. A slot that moves meanwhile may be missed: its keys are on two.
+        for key in server.scan_iter(match=f"{keys.EVERY_SHARD}:*", count=SCAN_AT_ONCE):
+            search.look_at(client, key)
     search.look_at_counters()
     search.look_at_samples(client)
     return search.found

@@ -10,6 +10,8 @@ from django.db.models.functions import Now
 
 MOST_DELIVERIES = 3
 PUBLISHER_STALE_AFTER = timedelta(seconds=10)  # without a sign of life, it is taken for gone
+PUBLISHER = "publisher"  # its heartbeat's detail is the newest revision that all shards have
+PUBLISH_TROUBLE = "publisher.trouble"  # why the publisher failed; not a process, and gone when it works again
 WATCH_JOB = "quotas.alerts"
 WATCH = "watch"  # the heartbeat of the watch of alerts: nothing went wrong while it evaluated all rules
 _TAKE = """
@@ -37,6 +39,14 @@ def record_heartbeat(name: str, detail: str = "") -> None:
     fresh: dict[str, object] = {"at": Now(), "detail": detail[:200]}
     if not Heartbeat.objects.filter(name=name).update(**fresh):
         Heartbeat.objects.update_or_create(name=name, defaults=fresh)
+
+
+def record_publish_trouble(reason: str) -> None:
+    """Empty: there is none."""
+    if reason:
+        record_heartbeat(PUBLISH_TROUBLE, reason)
+    else:
+        Heartbeat.objects.filter(name=PUBLISH_TROUBLE).delete()
 
 
 class JobSlot(models.Model):

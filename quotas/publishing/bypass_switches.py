@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Literal, cast
+from typing import Literal
 
 import redis
 
@@ -40,12 +40,11 @@ def switch_words(scope: str, name: str) -> str:
 
 
 def switches_read(client: redis.Redis, shards: int) -> list[BypassSwitch]:
-    """The switches that are on in any shard, in case a shard missed a change."""
-    with client.pipeline(transaction=False) as pipe:
-        for shard in range(shards):
-            pipe.get(keys.bypass(shard))
-        texts = cast("list[str | None]", pipe.execute())
-    found = {BypassSwitch(**row) for text in set(texts) if text for row in json.loads(text)}
+    """The switches that are on in any shard that can be reached, in case a shard missed a change."""
+    texts, errors = store.ask_each(client, {shard: ("GET", keys.bypass(shard)) for shard in range(shards)})
+    if not texts and errors:
+        raise store.PartialError(errors, shards)
+    found = {BypassSwitch(**row) for text in set(texts.values()) if text for row in json.loads(text)}
     now_us = store.now_us(client)
     return sorted((switch for switch in found if switch.until_us > now_us), key=lambda s: (s.about, s.until_us))
 
@@ -76,8 +75,17 @@ def switch_off(client: redis.Redis, shards: int, about: tuple[Scope, str] | None
 
 
 def _write(client: redis.Redis, shards: int, switches: Iterable[BypassSwitch]) -> None:
+    """Writes to every shard that can be reached, and tries the others for some seconds: a slot may be moving, or a
+    replica taking over. Raises PartialError for those that stayed away."""
     rows = [asdict(switch) for switch in switches]
-    with client.pipeline(transaction=False) as pipe:
-        for shard in range(shards):
-            pipe.fcall("hr_bypass", 1, keys.shard_prefix(shard), json.dumps(rows) if rows else "")
-        pipe.execute()
+    text = json.dumps(rows) if rows else ""
+    waiting = set(range(shards))
+
+    def write() -> None:
+        calls = {shard: ("FCALL", "hr_bypass", 1, keys.shard_prefix(shard), text) for shard in sorted(waiting)}
+        done, errors = store.ask_each(client, calls)
+        waiting.difference_update(done)
+        if errors:
+            raise store.PartialError(errors, shards)
+
+    store.patiently(write)

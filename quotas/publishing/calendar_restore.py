@@ -18,6 +18,7 @@ import redis
 from headroom_edge import keys
 from quotas.models.calendar_counter import CalendarCounter, record_emptied_redis, was_ever_published
 from quotas.models.revision import AuditEvent
+from quotas.publishing import store
 from tenants.secrets import sealer
 
 logger = logging.getLogger(__name__)
@@ -35,30 +36,63 @@ class RedisClock:
     run_id: str
 
     @classmethod
-    def of(cls, client: redis.Redis) -> RedisClock:
-        seconds, micros = client.time()
-        run_id = str(client.info("server")["run_id"])
+    def of(cls, server: redis.Redis) -> RedisClock:
+        """`server`: one server, never a cluster."""
+        seconds, micros = server.time()
+        run_id = str(store.info(server, "server")["run_id"])
         return cls(datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros), run_id)
 
 
-def restore_counters(client: redis.Redis, lost: list[int], version: str) -> None:
-    """Restores shards without token; `version` is the one they are about to be flipped to."""
-    clock = RedisClock.of(client)
-    emptied = _emptied(client, lost)
-    client.fcall("hr_calendars", 1, keys.ALL, "BEGIN", version)
-    records = 0
-    for place in _with_records((keys.EVERYONES_SHARD, *lost), clock.at):
-        records += _put(client, place, version, _records(place, clock.at))
+def restore_counters(client: redis.Redis, lost: list[int], version: str) -> dict[int, Exception]:
+    """Restores shards without token; `version` is the one they are about to be flipped to.
+
+    Returns the shards that could not be restored. Each server has its own clock and its own loss.
+    """
+    failed: dict[int, Exception] = {}
+    records = _restore_shared(client, version)
+    for server, shards in store.by_node(client, lost):
+        try:
+            records += _restore(client, RedisClock.of(server), shards, version)
+        except redis.RedisError as error:
+            failed |= dict.fromkeys(shards, error)
+    restored = [shard for shard in lost if shard not in failed]
+    if records and was_ever_published():
+        logger.warning("restored %d records of calendar quotas to shards %s", records, restored)
+        AuditEvent.objects.create(kind="counters_restored", detail={"shards": restored, "records": records})
+    return failed
+
+
+def _restore_shared(client: redis.Redis, version: str) -> int:
+    """The records of global limits. PUT leaves alone those that are still there."""
+    try:
+        ((server, _),) = store.by_node(client, [keys.EVERYONES_SHARD])
+        clock = RedisClock.of(server)
+        client.fcall("hr_calendars", 1, keys.ALL, "BEGIN", version)
+        return _restore_places(client, [keys.EVERYONES_SHARD], version, clock.at)
+    except redis.RedisError as error:
+        if store.as_cluster(client) is None:
+            raise
+        # Its server has shards too: if it lost its data, their loss brings this back.
+        logger.warning("the counters of global limits were not restored: %s", error)
+        return 0
+
+
+def _restore(client: redis.Redis, clock: RedisClock, shards: list[int], version: str) -> int:
+    """Shards of one server, with its clock."""
+    emptied = _emptied(client, shards)
+    records = _restore_places(client, shards, version, clock.at)
     if emptied and (gap := record_emptied_redis(clock.at, clock.run_id)):
         logger.warning("counts are missing from %s", gap)
-    if records and was_ever_published():
-        logger.warning("restored %d records of calendar quotas to shards %s", records, lost)
-        AuditEvent.objects.create(kind="counters_restored", detail={"shards": lost, "records": records})
+    return records
+
+
+def _restore_places(client: redis.Redis, places: Iterable[int], version: str, at: datetime) -> int:
+    return sum(_put(client, place, version, _records(place, at)) for place in _with_records(places, at))
 
 
 def _emptied(client: redis.Redis, shards: list[int]) -> bool:
     """Whether more than the token is gone: every published shard has an accounting hash."""
-    return client.exists(*(keys.usage(shard) for shard in shards)) < len(shards)
+    return store.exist_many(client, [keys.usage(shard) for shard in shards]) < len(shards)
 
 
 def _put(client: redis.Redis, place: int, version: str, records: Iterator[Words]) -> int:

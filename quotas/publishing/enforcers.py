@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, cast, get_args
+from typing import Final, Literal, cast, get_args
 
 import redis
 from django.conf import settings
@@ -80,18 +80,19 @@ def processes_read(client: redis.Redis, shards: int = 0) -> list[Enforcer]:
         pipe.hgetall(keys.enforcer_info())
         for shard in range(shards):
             pipe.get(keys.shard_prefix(shard))
-        ends, about, *tokens = cast("tuple[list[tuple[str, float]], dict[str, str], Any]", tuple(pipe.execute()))
-    revisions = [revision_of(str(token or "")) for token in tokens]
+        ends, about, *tokens = pipe.execute(raise_on_error=False)
+    for reply in (ends, about):
+        if isinstance(reply, Exception):
+            raise reply
+    # Of a shard that cannot be reached, the revision is unknown.
+    revisions = [revision_of("" if isinstance(token, Exception) else str(token or "")) for token in tokens]
     return _processes(_enforcer(name, about.get(name, ""), int(end), now_us, revisions) for name, end in ends)
 
 
 def enforcers_now() -> list[Enforcer]:
     """Raises StoreError if Redis does not answer."""
-    client = store.connect(settings.REDIS_URL)
-    try:
+    with store.connect(settings.REDIS_URL) as client:
         return enforcers_read(client)
-    finally:
-        client.close()
 
 
 def states_of(enforcers: Iterable[Enforcer]) -> Mapping[State, int]:

@@ -18,6 +18,7 @@ from headroom_edge.plan.routes import Route
 from quotas.models import Endpoint
 from quotas.models.usage import BEGINNING
 from quotas.outbox import EVERY_KEY
+from quotas.publishing import store
 from quotas.publishing.shards import CHUNK, batches
 from tenants.keyring import API_KEYS, read_keys
 from tenants.models import HASH_DUE, ApiKey, ApiToken
@@ -46,20 +47,29 @@ class ShardTable:
             self.wanted[shard][field] = value
 
     def drifted(self) -> set[int]:
-        """Shards with a wrong number of fields. The reconciler compares the values."""
-        with self._client.pipeline(transaction=False) as pipe:
-            for shard in range(len(self.wanted)):
-                pipe.hlen(self.key_of(shard))
-            found = cast("list[int]", pipe.execute())
-        return {shard for shard, count in enumerate(found) if count != len(self.wanted[shard])}
+        """Shards with a wrong number of fields, as far as they can be reached. The reconciler compares the values."""
+        calls = {shard: ("HLEN", self.key_of(shard)) for shard in range(len(self.wanted))}
+        found, _ = store.ask_each(self._client, calls)
+        return {shard for shard, count in found.items() if count != len(self.wanted[shard])}
 
-    def restore(self, shards: Collection[int]) -> None:
+    def restore(self, shards: Collection[int]) -> dict[int, Exception]:
+        """Returns the errors of those that could not be restored. Raises StoreError if a single server is away."""
+        errors: dict[int, Exception] = {}
         for shard in shards:
-            with self._client.pipeline(transaction=True) as pipe:
-                pipe.delete(self.key_of(shard))
-                for chunk in batches(self.wanted[shard].items(), CHUNK):
-                    pipe.hset(self.key_of(shard), mapping=dict(chunk))
-                pipe.execute()
+            try:
+                self._restore(shard)
+            except redis.RedisError as error:
+                if store.as_cluster(self._client) is None:
+                    raise
+                errors[shard] = error
+        return errors
+
+    def _restore(self, shard: int) -> None:
+        with self._client.pipeline(transaction=True) as pipe:
+            pipe.delete(self.key_of(shard))
+            for chunk in batches(self.wanted[shard].items(), CHUNK):
+                pipe.hset(self.key_of(shard), mapping=dict(chunk))
+            pipe.execute()
 
     def put(self, pipe: Pipeline, shard: int, field: str, value: str) -> None:
         self.wanted[shard][field] = value
@@ -110,8 +120,11 @@ class ApiKeyIndex:
     def publish(self, changed: Collection[str], now_us: int) -> None:
         if not self._is_loaded or EVERY_KEY in changed:
             self._load(now_us)
+            errors: dict[int, Exception] = {}
             for table in self.tables:
-                table.restore(table.drifted())
+                errors |= table.restore(table.drifted())
+            if errors:
+                raise store.PartialError(errors, self._shards)
         if changed:
             self._follow(changed, now_us)
 

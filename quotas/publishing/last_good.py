@@ -15,6 +15,7 @@ import redis
 from headroom_edge import keys
 from quotas.policies.compile import Compiler, Piece
 from quotas.policies.shard_image import MAIN
+from quotas.publishing import store
 
 NUMBER_WIDTH = 5  # an entry begins with the tenant number
 
@@ -25,7 +26,7 @@ def restore_last_good(compiler: Compiler, client: redis.Redis, shards: int) -> N
     lost = compiler.lost()
     if not lost:
         return
-    tiers = _tier_pieces(_config(client, 0))
+    tiers = _tier_pieces(_any_config(client, shards))
     for owner in lost:
         if owner.kind == "tier":
             compiler.restore_tier(owner.name, tiers)
@@ -44,6 +45,19 @@ def _restore_tenants(compiler: Compiler, client: redis.Redis, shard: int, names:
         fields = _fields(_sets(entry[NUMBER_WIDTH:]), config) if entry else None
         if entry and fields is not None:
             compiler.restore_tenant(name, entry, fields)
+
+
+def _any_config(client: redis.Redis, shards: int) -> Config:
+    """Every shard has all tiers. In a cluster, the server of the first one may be away."""
+    error = redis.RedisError("there is no shard")
+    for shard in range(shards):
+        try:
+            return _config(client, shard)
+        except redis.RedisError as failure:
+            error = failure
+            if store.as_cluster(client) is None:
+                break
+    raise error
 
 
 def _config(client: redis.Redis, shard: int) -> Config:

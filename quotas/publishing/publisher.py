@@ -81,6 +81,8 @@ class Publisher:
         self._step = observer
         self._compiler = Compiler(self._target(is_clustered=False), 0)
         self._is_in_doubt = True  # Redis may not hold the image of the last pass
+        self.applied: int | None = None  # the newest revision that all shards have; None: not known yet
+        self._errors: list[redis.RedisError] = []  # of this pass, in a cluster
         self._known_problems: Mapping[Owner, str] = {}
 
     @property
@@ -94,30 +96,57 @@ class Publisher:
         self._is_in_doubt = True
 
     def publish(self, now_us: int | None = None) -> bool:
-        """Runs one pass, at Redis' time by default; returns whether there was anything to do."""
+        """Runs one pass, at Redis' time by default; returns whether there was anything to do.
+
+        If a node of a cluster is away, the others get everything, and the pass fails at its end.
+        """
+        self._errors = []
+        self.shards.begin()
         now_us = now_us or store.now_us(self._client)
         if self._compiler.month_us != month_start_us(now_us):
             self.forget()
-        self.api_keys.remove_ended(now_us)
+        with self._going_on():
+            self.api_keys.remove_ended(now_us)
         work, parts = self._read(now_us)
         if not work and not self._is_in_doubt:
+            self._refuse_errors()
             return False
         # Keys first: a revoked key must not wait for a compilation.
-        self.api_keys.publish(work.api_keys, now_us)
+        with self._going_on():
+            self.api_keys.publish(work.api_keys, now_us)
         self._step(PublishStep.INDEXED)
         is_changed, deltas = parts is not None, self._compile(parts, work, now_us)
         del parts  # all tenants, perhaps: the compiler has its own index of them
         try:
-            self._send(deltas)
+            with self._going_on():
+                self._send(deltas)
         except SupersededError:
             self.forget()
             raise
         if is_changed or EVERY_KEY in work.api_keys:
-            self.routes.publish()
+            with self._going_on():
+                self.routes.publish()
+        self._refuse_errors()
         pending_work_delete(work)
+        self.applied = self.image.revision
         self._step(PublishStep.SETTLED)
         self._report(work)
         return True
+
+    @contextmanager
+    def _going_on(self) -> Iterator[None]:
+        try:
+            yield
+        except redis.RedisError as error:
+            if store.as_cluster(self._client) is None:
+                raise
+            self._errors.append(error)
+
+    def _refuse_errors(self) -> None:
+        if self._errors:
+            # Whatever it was that failed, the next pass compares everything.
+            self._is_in_doubt = True
+            raise self._errors[0]
 
     def _read(self, now_us: int) -> tuple[PendingWork, Configuration | None]:
         """Reads in one snapshot, so that only the touched parts differ from what was loaded before."""
@@ -176,6 +205,7 @@ class Publisher:
         behind = self._outdated() if was_in_doubt else self._apply(deltas)
         self.rewrite(behind)
         self._step(PublishStep.REPLACED)
+        self.shards.refuse_away()
         self._is_in_doubt = False
 
     def _apply(self, deltas: Mapping[int, Delta]) -> set[int]:
@@ -186,10 +216,11 @@ class Publisher:
 
     def _outdated(self) -> set[int]:
         """The shards whose content differs from the image. An older revision with the same digest is fine."""
-        found = self.shards.read_contents()
-        self._distrust({shard: held.revision for shard, held in enumerate(found)})
+        found = self.shards.read_reachable()
+        self._distrust({shard: held.revision for shard, held in found.items()})
         behind = set()
-        for shard, (held, image) in enumerate(zip(found, self.image.shards, strict=True)):
+        for shard, held in found.items():
+            image = self.image.shards[shard]
             if held.digest == digest_of(image.token) and held.revision <= self.image.revision:
                 image.adopt(held.revision)
             else:
@@ -209,7 +240,7 @@ class Publisher:
         self.shards.replace({shard: self.image.shards[shard] for shard in sorted(shards)})
 
     def _report(self, work: PendingWork) -> None:
-        metrics.PUBLISHED_REVISION.set(self.image.revision)
+        metrics.PUBLISHED_REVISION.set(self.applied or 0)
         if work.oldest:
             metrics.PUBLISH_LAG_SECONDS.observe((timezone.now() - work.oldest).total_seconds())
         problems = dict(self._compiler.problems)

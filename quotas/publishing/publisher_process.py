@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
 import redis
 from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
 
+from headroom_edge.lua_library import LibraryError
 from quotas import metrics, outbox
 from quotas.locks import Lock, try_lock
-from quotas.models.jobs import record_heartbeat
+from quotas.models.jobs import PUBLISHER, record_heartbeat, record_publish_trouble
 from quotas.publishing import store
 from quotas.publishing.publisher import Observer, Publisher
 from quotas.publishing.reconciler import Reconciler
@@ -47,10 +48,13 @@ class Wakeups:
 
 
 class PublisherProcess:
+    """Connects to Redis when it becomes active, and again whenever it has failed: a cluster that is away at the start,
+    or whose nodes have all changed their addresses meanwhile, is found as soon as it answers."""
+
     def __init__(self, url: str, shards: int, observer: Observer = lambda _: None) -> None:
-        self._client = store.connect(url)
-        self._publisher = Publisher(self._client, shards, observer)
-        self._reconciler = Reconciler(self._publisher, self._client)
+        self._url = url
+        self._shards = shards
+        self._observer = observer
         self._checked_at = 0.0
         self._last_failure = ""  # logged once, not every second
 
@@ -59,44 +63,65 @@ class PublisherProcess:
             try:
                 with _own_connection() as wakeups:
                     self._serve(wakeups)
+            except (store.UnfitServerError, LibraryError) as error:
+                _record_trouble(error)
+                raise
             except FAILURES as error:
                 self._failed(error)
                 time.sleep(POLL_SECONDS)
 
     def once(self) -> int:
         """Publishes once; returns the revision that all shards have afterwards."""
-        store.prepare(self._client)
-        self._publisher.publish()
-        return self._publisher.image.revision
+        return store.patiently(self._once)
+
+    def _once(self) -> int:
+        with store.connect(self._url) as client:
+            store.prepare(client)
+            publisher = Publisher(client, self._shards, self._observer)
+            publisher.publish()
+            return publisher.image.revision
 
     def _serve(self, wakeups: Wakeups) -> None:
         while not wakeups.is_active():
             logger.info("another publisher is active; standing by")
             time.sleep(POLL_SECONDS)
         wakeups.listen()
-        store.prepare(self._client)
-        self._publisher.forget()
+        try:
+            with store.connect(self._url) as client:
+                store.prepare(client)
+                self._publish_for_ever(client, wakeups)
+        except (redis.RedisError, SupersededError) as error:
+            _beat(None, error)
+            raise
+
+    def _publish_for_ever(self, client: redis.Redis, wakeups: Wakeups) -> None:
+        publisher = Publisher(client, self._shards, self._observer)
+        reconciler = Reconciler(publisher, client)
         while True:
-            self._publish_and_reconcile()
+            self._publish_and_reconcile(publisher, reconciler)
             wakeups.wait()
 
-    def _publish_and_reconcile(self) -> None:
-        try:
-            self._publisher.publish()
-            self._reconcile()
+    def _publish_and_reconcile(self, publisher: Publisher, reconciler: Reconciler) -> None:
+        """Postgres works, so it stays active after an error of Redis: another process would have the same trouble."""
+        errors: list[Exception] = []
+        for step in (publisher.publish, lambda: self._reconcile(publisher, reconciler)):
+            try:
+                step()
+            except (redis.RedisError, SupersededError) as error:
+                errors.append(error)
+                self._failed(error)
+        if not errors:
             self._last_failure = ""
-        except (redis.RedisError, SupersededError) as error:
-            # Postgres works, so stay active: another process would have the same trouble with Redis.
-            self._failed(error)
-        record_heartbeat("publisher", str(self._publisher.image.revision))
+        _beat(publisher.applied, errors[0] if errors else None)
 
-    def _reconcile(self) -> None:
+    def _reconcile(self, publisher: Publisher, reconciler: Reconciler) -> None:
+        if not publisher.is_loaded:
+            return
         if time.monotonic() - self._checked_at >= CHECK_SECONDS:
             self._checked_at = time.monotonic()
-            self._reconciler.check_shards()
-            self._reconciler.record_bypass()
-        if self._publisher.is_loaded:
-            self._reconciler.sweep()
+            reconciler.check_shards()
+            reconciler.record_bypass()
+        reconciler.sweep()
 
     def _failed(self, error: Exception) -> None:
         if str(error) != self._last_failure:
@@ -104,6 +129,18 @@ class PublisherProcess:
         self._last_failure = str(error)
         metrics.PUBLISH_FAILURES.labels(cause=type(error).__name__).inc()
         connection.close()
+
+
+def _beat(applied: int | None, error: Exception | None) -> None:
+    """Tells the revision that all shards have, not the newest one, and why there is a difference."""
+    record_heartbeat(PUBLISHER, "" if applied is None else str(applied))
+    record_publish_trouble(store.first_line(error) if error else "")
+
+
+def _record_trouble(error: Exception) -> None:
+    """The process ends, so this is the last chance to tell. Postgres may be what is wrong."""
+    with suppress(Error, psycopg.Error):
+        _beat(None, error)
 
 
 @contextmanager

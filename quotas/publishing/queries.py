@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import redis
 from django.conf import settings
@@ -19,9 +19,25 @@ _FUNCTION_CALLS: Final = "latency_percentiles_usec_fcall"
 
 
 def call_quantiles(client: redis.Redis) -> Mapping[str, float]:
-    """Quantile → seconds per function call; empty if there were no calls or the server keeps no statistics."""
-    found = client.info(_SECTION).get(_FUNCTION_CALLS, {})
-    return {_quantile(name): float(value) / MICROSECONDS for name, value in dict(found).items()}
+    """Quantile → seconds per function call, of the slowest server that answers.
+
+    Empty if there were no calls or the servers keep no statistics.
+    """
+    slowest: dict[str, float] = {}
+    for server in _answering(client):
+        for name, value in dict(server.get(_FUNCTION_CALLS, {})).items():
+            seconds = float(value) / MICROSECONDS
+            slowest[_quantile(name)] = max(seconds, slowest.get(_quantile(name), 0.0))
+    return slowest
+
+
+def _answering(client: redis.Redis) -> Iterator[Mapping[str, Any]]:
+    for _, server in store.primaries(client):
+        try:
+            yield store.info(server, _SECTION)
+        except redis.RedisError:
+            if store.as_cluster(client) is None:
+                raise
 
 
 def _quantile(name: str) -> str:
@@ -49,5 +65,5 @@ def publish_progress_read(revision: int) -> PublishProgress:
     if detail.isdigit() and int(detail) >= revision:
         return PublishProgress(revision, total, total)
     with store.connect(settings.REDIS_URL) as client:
-        found = Shards(client, total).read_contents()
-    return PublishProgress(revision, sum(shard.revision >= revision for shard in found), total)
+        found = Shards(client, total).read_reachable()
+    return PublishProgress(revision, sum(shard.revision >= revision for shard in found.values()), total)

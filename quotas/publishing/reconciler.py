@@ -19,8 +19,10 @@ from headroom_edge.lua_library import ensure_loaded
 from quotas import metrics
 from quotas.models.revision import AuditEvent
 from quotas.policies.shard_image import ShardImage
+from quotas.publishing import store
 from quotas.publishing.bypass_switches import switches_read
 from quotas.publishing.gateway_tables import ShardTable
+from quotas.publishing.nodes import library_servers
 from quotas.publishing.publisher import Publisher
 from quotas.publishing.shards import CHUNK, ShardContent
 
@@ -48,27 +50,54 @@ class Reconciler:
         self._noted: list[dict[str, Any]] | None = None  # the switches of the last audit event
 
     def check_shards(self) -> None:
-        """Checks tokens and sizes of all shards, and repairs what differs."""
-        ensure_loaded(self._client)
-        images = self._publisher.image.shards
-        found = self._publisher.shards.read_contents()
+        """Checks the library of all servers, and tokens and sizes of all shards, and repairs what differs.
+
+        Raises PartialError at its end if some shards could not be reached.
+        """
+        shards, images = self._publisher.shards, self._publisher.image.shards
+        shards.begin()
+        self._check_library()
+        found = shards.read_reachable()
         newest = self._publisher.image.revision
-        if any(held.revision > max(newest, images[shard].revision) for shard, held in enumerate(found)):
+        if any(held.revision > max(newest, images[shard].revision) for shard, held in found.items()):
             # Another publisher has published a newer revision: reload instead of overwriting it.
             self._publisher.forget()
             return
-        causes = {shard: _cause(held, images[shard]) for shard, held in enumerate(found)}
+        causes = {shard: _cause(held, images[shard]) for shard, held in found.items()}
         self._repair({shard: cause for shard, cause in causes.items() if cause})
         self._check_gateway_tables()
+        shards.refuse_away()
+
+    def _check_library(self) -> None:
+        """Nodes of a cluster do not give each other the functions, not even with a slot that moves."""
+        repaired = []
+        for name, server in library_servers(self._client):
+            try:
+                if ensure_loaded(server):
+                    repaired.append(name)
+            except redis.RedisError:
+                if store.as_cluster(self._client) is None:
+                    raise
+                # If it owns shards, they are found to be away in a moment.
+        if repaired:
+            self._report([], "the function library was missing or old", repaired)
 
     def _check_gateway_tables(self) -> None:
+        away = self._publisher.shards.away
         for table in self._publisher.api_keys.tables:
-            if drifted := table.drifted():
-                table.restore(drifted)
-                self._report(sorted(drifted), "API keys were missing", [])
-        if self._publisher.routes.has_drifted():
-            self._publisher.routes.restore()
-            self._report([], "routes were missing or edited", [])
+            drifted = table.drifted() - away.keys()
+            failed = table.restore(drifted)
+            away |= failed
+            if restored := sorted(drifted - failed.keys()):
+                self._report(restored, "API keys were missing", [])
+        try:
+            if self._publisher.routes.has_drifted():
+                self._publisher.routes.restore()
+                self._report([], "routes were missing or edited", [])
+        except redis.RedisError as error:
+            if store.as_cluster(self._client) is None:
+                raise
+            away[keys.EVERYONES_SHARD] = error
 
     def record_bypass(self) -> None:
         """Audits changes of the switches here, because the bypass command must work without Postgres."""
@@ -96,15 +125,17 @@ class Reconciler:
     def _mend(self, part: ScannedFields) -> None:
         table = self._table(part.shard, part.key)
         if table is not None:
-            table.restore([part.shard])
+            if failed := table.restore([part.shard]):
+                raise store.PartialError(failed, self._publisher.shards.count)
             self._report([part.shard], "API keys were edited", part.wrong)
         else:
             self._repair({part.shard: "fields were edited"}, part.wrong)
 
     def _repair(self, causes: Mapping[int, str], fields: list[str] | None = None) -> None:
         self._publisher.rewrite(causes)
-        for cause in sorted(set(causes.values())):
-            self._report([shard for shard, why in causes.items() if why == cause], cause, fields or [])
+        done = {shard: cause for shard, cause in causes.items() if shard not in self._publisher.shards.away}
+        for cause in sorted(set(done.values())):
+            self._report([shard for shard, why in done.items() if why == cause], cause, fields or [])
 
     def _report(self, shards: list[int], cause: str, fields: list[str]) -> None:
         logger.warning("repaired shards %s: %s %s", shards, cause, fields[:QUOTED])
@@ -121,7 +152,12 @@ class Reconciler:
     def _scan(self, shard: int, key: str) -> Iterator[ScannedFields]:
         cursor = 0
         while True:
-            cursor, fields = cast("tuple[int, dict[str, str]]", self._client.hscan(key, cursor, count=CHUNK))
+            try:
+                cursor, fields = cast("tuple[int, dict[str, str]]", self._client.hscan(key, cursor, count=CHUNK))
+            except redis.RedisError:
+                if store.as_cluster(self._client) is None:
+                    raise
+                return  # its node is away, or the slot moves: the next round compares it
             wanted = self._wanted(shard, key)
             yield ScannedFields(shard, key, [name for name, value in fields.items() if wanted.get(name) != value])
             if cursor == 0:

@@ -2,13 +2,15 @@
 
 A shard's token names its content. A delta is applied only if the shard still has the token the delta was computed
 from, and a whole shard is staged beside the live one and then flipped; so two publishers can never mix their content.
-All commands of a step are sent together, so a step costs one round trip, however many shards it concerns.
+All commands of a step are sent together, so a step costs one round trip, however many shards it concerns. A shard whose
+server fails at one step is left out of the next ones (`away`); the others go on.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -19,6 +21,7 @@ from redis.exceptions import ResponseError
 from headroom_edge import keys
 from headroom_edge.lua_library import ensure_loaded
 from quotas.policies.shard_image import Delta, ShardImage
+from quotas.publishing import store
 
 # Fields per call; takes Redis about 0.5 ms. A whole shard in one call would delay checks.
 CHUNK = 500
@@ -64,76 +67,126 @@ class Shards:
         client: redis.Redis,
         count: int,
         on_batch: Callable[[], None] = lambda: None,
-        on_lost: Callable[[list[int], str], None] = lambda shards, version: None,
+        on_lost: Callable[[list[int], str], Mapping[int, Exception]] = lambda shards, version: {},
     ) -> None:
-        """`on_lost` restores the counters of shards without token, before they are flipped to that version."""
+        """`on_lost` restores the counters of shards without token, before they are flipped to that version. It returns
+        the shards for which it failed."""
         self.client = client
         self.count = count
+        self.away: dict[int, Exception] = {}
         self._on_batch = on_batch
         self._on_lost = on_lost
 
+    def begin(self) -> None:
+        """Asks all shards again, those too that were away."""
+        self.away.clear()
+
+    def refuse_away(self) -> None:
+        """Raises PartialError if any shard was away since `begin`."""
+        if self.away:
+            raise store.PartialError(dict(self.away), self.count)
+
     def read_contents(self) -> list[ShardContent]:
-        with self.client.pipeline(transaction=False) as pipe:
-            for shard in range(self.count):
-                pipe.get(keys.shard_prefix(shard))
-                pipe.hlen(keys.tenants(shard))
-                pipe.hlen(keys.config(shard))
-            replies = iter(pipe.execute())
-        return [
-            ShardContent(str(token or "").partition("+")[0], int(entries), int(fields))
-            for token, entries, fields in zip(replies, replies, replies, strict=True)
-        ]
+        """Raises PartialError unless every shard answers."""
+        self.begin()
+        found = self.read_reachable()
+        self.refuse_away()
+        return [found[shard] for shard in range(self.count)]
+
+    def read_reachable(self) -> dict[int, ShardContent]:
+        calls: dict[tuple[int, str], tuple[str, str]] = {}
+        for shard in self._present(range(self.count)):
+            calls[shard, "token"] = ("GET", keys.shard_prefix(shard))
+            calls[shard, "entries"] = ("HLEN", keys.tenants(shard))
+            calls[shard, "fields"] = ("HLEN", keys.config(shard))
+        found, errors = store.ask_each(self.client, calls)
+        self.away |= {shard: error for (shard, _), error in errors.items()}
+        return {
+            shard: ShardContent(
+                str(found[shard, "token"] or "").partition("+")[0],
+                int(found[shard, "entries"]),
+                int(found[shard, "fields"]),
+            )
+            for shard in self._present(range(self.count))
+        }
 
     def apply(self, deltas: Mapping[int, Delta]) -> set[int]:
         """Applies the deltas; returns the shards that did not have the base of their delta and must be replaced."""
-        calls = [(shard, "DELTA", *_delta_arguments(delta)) for shard, delta in deltas.items()]
-        replies = dict(zip(deltas, self._publish(calls), strict=True))
-        return {shard for shard, (status, token) in replies.items() if not _is_done(status, token, deltas[shard].token)}
+        present = self._present(deltas)
+        replies = self._publish([(shard, "DELTA", *_delta_arguments(deltas[shard])) for shard in present])
+        behind = set()
+        for shard in self._present(present):
+            ((status, token),) = replies[shard]
+            if not _is_done(status, token, deltas[shard].token):
+                behind.add(shard)
+        return behind
 
     def unready(self, shards: Iterable[int]) -> None:
         """Deletes their tokens, so that a lower revision can be written."""
-        self.client.delete(*(keys.shard_prefix(shard) for shard in shards))
+        calls = {shard: ("DEL", keys.shard_prefix(shard)) for shard in self._present(shards)}
+        self.away |= store.ask_each(self.client, calls)[1]
 
     def replace(self, images: Mapping[int, ShardImage]) -> None:
         """Replaces whole shards: stages them beside the live ones, restores lost counters, then flips."""
-        for batch in batches(images.items(), SHARDS_AT_ONCE):
+        for batch in batches(images, SHARDS_AT_ONCE):
             # A random version, so that no other publisher writes to the same staging keys.
             version = secrets.token_hex(8)
-            self._publish([call for shard, image in batch for call in _stage_calls(shard, image, version)])
+            shards = self._present(batch)
+            self._publish([call for shard in shards for call in _stage_calls(shard, images[shard], version)])
             self._on_batch()
-            self._restore_lost([shard for shard, _ in batch], version)
-            replies = self._publish([_flip_call(shard, image, version) for shard, image in batch])
-            for (shard, image), (status, token) in zip(batch, replies, strict=True):
-                if not _is_done(status, token, image.token):
-                    raise redis.RedisError(f"shard {shard} could not be flipped: {status}")
+            self._restore_lost(self._present(shards), version)
+            shards = self._present(shards)
+            replies = self._publish([_flip_call(shard, images[shard], version) for shard in shards])
+            for shard in self._present(shards):
+                ((status, token),) = replies[shard]
+                if not _is_done(status, token, images[shard].token):
+                    self.away[shard] = redis.RedisError(f"shard {shard} could not be flipped: {status}")
 
     def _restore_lost(self, shards: list[int], version: str) -> None:
         """Sets the marks first: a flip without token requires the mark, so a flush after this point is noticed."""
-        with self.client.pipeline(transaction=False) as pipe:
-            for shard in shards:
-                pipe.fcall("hr_calendars", 1, keys.shard_prefix(shard), "BEGIN", version)
-            for shard in shards:
-                pipe.exists(keys.shard_prefix(shard))
-            found = pipe.execute()[len(shards) :]
-        lost = [shard for shard, is_there in zip(shards, found, strict=True) if not is_there]
+        begin = {shard: ("FCALL", "hr_calendars", 1, keys.shard_prefix(shard), "BEGIN", version) for shard in shards}
+        self.away |= store.ask_each(self.client, begin)[1]
+        tokens = {shard: ("EXISTS", keys.shard_prefix(shard)) for shard in self._present(shards)}
+        found, errors = store.ask_each(self.client, tokens)
+        self.away |= errors
+        lost = [shard for shard, is_there in found.items() if not is_there]
         if lost:
-            self._on_lost(lost, version)
+            self.away |= self._on_lost(lost, version)
 
-    def _publish(self, calls: list[tuple[Any, ...]]) -> list[Any]:
-        try:
-            return self._send(calls)
-        except ResponseError as error:
-            if "function not found" not in str(error).lower():
-                raise
-        # The functions were flushed; a call without its function had no effect, so it can be repeated.
-        ensure_loaded(self.client)
-        return self._send(calls)
+    def _present(self, shards: Iterable[int]) -> list[int]:
+        return [shard for shard in shards if shard not in self.away]
+
+    def _publish(self, calls: list[tuple[Any, ...]]) -> dict[int, list[Any]]:
+        """The replies of each shard. A shard with an error is away from now on."""
+        replies = self._send(calls)
+        unknown = [place for place, reply in enumerate(replies) if _lacks_function(reply)]
+        if unknown:
+            # The functions were flushed; a call without its function had no effect, so it can be repeated.
+            self._load_library({calls[place][0] for place in unknown})
+            for place, reply in zip(unknown, self._send([calls[place] for place in unknown]), strict=True):
+                replies[place] = reply
+        found: dict[int, list[Any]] = {}
+        for (shard, *_), reply in zip(calls, replies, strict=True):
+            if isinstance(reply, Exception):
+                self.away.setdefault(shard, reply)
+            found.setdefault(shard, []).append(reply)
+        return found
+
+    def _load_library(self, shards: Iterable[int]) -> None:
+        for server, _ in store.by_node(self.client, shards):
+            # Its shards tell about a server that is gone meanwhile.
+            with suppress(redis.RedisError):
+                ensure_loaded(server)
 
     def _send(self, calls: list[tuple[Any, ...]]) -> list[Any]:
         with self.client.pipeline(transaction=False) as pipe:
             for shard, *arguments in calls:
                 pipe.fcall("hr_publish", 1, keys.shard_prefix(shard), *arguments)
-            return pipe.execute()
+            return pipe.execute(raise_on_error=False)
+
+
+def _lacks_function(reply: object) -> bool:
+    return isinstance(reply, ResponseError) and "function not found" in str(reply).lower()
 
 
 def _is_done(status: str, token: str, wanted: str) -> bool:

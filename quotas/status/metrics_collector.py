@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -27,11 +27,13 @@ from quotas.models import (
     Outbox,
     Tally,
 )
+from quotas.models.jobs import PUBLISH_TROUBLE, PUBLISHER
 from quotas.models.revision import newest_revision_number
 from quotas.models.usage import Outcome
 from quotas.models.usage_rates import EVERY_ENDPOINT
 from quotas.publishing import store
 from quotas.publishing.enforcers import enforcers_read, states_of
+from quotas.publishing.nodes import STATES, StoreNode, nodes_read
 from quotas.publishing.queries import call_quantiles
 from quotas.usage.queries.near_limits import tier_usage_read
 
@@ -108,7 +110,7 @@ def utilisation(now: datetime) -> list[Metric]:
 
 
 def configuration(now: datetime) -> list[Metric]:
-    detail = Heartbeat.objects.filter(name="publisher").values_list("detail", flat=True).first() or ""
+    detail = Heartbeat.objects.filter(name=PUBLISHER).values_list("detail", flat=True).first() or ""
     oldest = Outbox.objects.aggregate(oldest=Min("created"))["oldest"]
     return [
         gauge(metrics.REVISION, newest_revision_number()),
@@ -128,7 +130,7 @@ def freshness(now: datetime) -> list[Metric]:
 
 def heartbeats(now: datetime) -> GaugeMetricFamily:
     pulses = gauge(metrics.HEARTBEAT_AGE_SECONDS)
-    for name, at in Heartbeat.objects.values_list("name", "at"):
+    for name, at in Heartbeat.objects.exclude(name=PUBLISH_TROUBLE).values_list("name", "at"):
         pulses.add_metric([name], (now - at).total_seconds())
     return pulses
 
@@ -153,17 +155,25 @@ def messages(now: datetime) -> list[Metric]:
 
 
 def from_redis() -> list[Metric]:
-    client = store.connect(settings.REDIS_URL, patience_seconds=PATIENCE_SECONDS)
-    try:
+    with store.connect(settings.REDIS_URL, patience_seconds=PATIENCE_SECONDS) as client:
         enforcers, quantiles = enforcers_read(client), call_quantiles(client)
-    finally:
-        client.close()
+        nodes = nodes_read(client, settings.HEADROOM_SHARDS)
     states, seconds = gauge(metrics.ENFORCERS), gauge(metrics.CHECK_SECONDS)
     for state, count in states_of(enforcers).items():
         states.add_metric([state], count)
     for quantile, value in quantiles.items():
         seconds.add_metric([quantile], value)
-    return [states, seconds]
+    return [states, seconds, *servers(nodes)]
+
+
+def servers(nodes: Sequence[StoreNode]) -> list[Metric]:
+    counts, skews = gauge(metrics.STORE_NODES), gauge(metrics.STORE_CLOCK_SKEW_SECONDS)
+    for state in STATES:
+        counts.add_metric([state], sum(node.state == state for node in nodes))
+    for node in nodes:
+        if node.skew_us is not None:
+            skews.add_metric([node.name], node.skew_us / store.SECOND_US)
+    return [counts, skews]
 
 
 def gauge(figure: MetricDefinition, value: float | None = None) -> GaugeMetricFamily:

@@ -34,6 +34,7 @@ _QUERY: Final = """
         (SELECT coalesce(max(number), 0) FROM quotas_revision),
         (SELECT detail FROM quotas_heartbeat WHERE name = 'publisher'),
         (SELECT at FROM quotas_heartbeat WHERE name = 'publisher'),
+        (SELECT detail FROM quotas_heartbeat WHERE name = 'publisher.trouble'),
         (SELECT drained_at FROM quotas_drainstate),
         (SELECT at FROM quotas_heartbeat WHERE name = 'watch'),
         EXISTS (SELECT 1 FROM quotas_freeze
@@ -88,6 +89,7 @@ class StatusSummary:
     revision: int  # 0: nothing was ever written
     published: int | None  # the newest revision that every shard has; None: the publisher never reported
     publisher_at: datetime | None
+    publisher_trouble: str | None  # why its last pass failed
     drained_at: datetime | None
     watched_at: datetime | None  # when the alerts were last evaluated
     is_frozen: bool  # a change freeze is active

@@ -11,13 +11,14 @@ from typing import Final
 from django.conf import settings
 from django.utils import timezone
 
-from headroom_edge.lua_library import VERSION, stored_version
+from headroom_edge.lua_library import VERSION
 from quotas.models import DrainState, FoldState, Heartbeat, TierUse
 from quotas.models.jobs import PUBLISHER_STALE_AFTER, WATCH
 from quotas.models.usage_rates import FoldName
 from quotas.publishing import store
 from quotas.publishing.bypass_switches import BypassSwitch, switches_read
 from quotas.publishing.enforcers import Enforcer, State, enforcers_read, states_of
+from quotas.publishing.nodes import StoreNode, nodes_read
 from quotas.publishing.shards import Shards
 
 FOLDS: Final[Mapping[str, tuple[str, timedelta]]] = {
@@ -30,6 +31,7 @@ FOLDS: Final[Mapping[str, tuple[str, timedelta]]] = {
 }
 # Short, so that a page reports that Redis does not answer instead of waiting for it.
 PATIENCE_SECONDS = 0.5
+NODE_SECONDS = 1.0  # for each server of a cluster, on the page that shows them
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,29 @@ class ShardState:
     total: int
     tenants: int
     revisions: Mapping[int, int]
-    library: int
     library_wanted: int
-    server: str
+    nodes: Sequence[StoreNode]
+
+    @property
+    def primaries(self) -> Sequence[StoreNode]:
+        return [node for node in self.nodes if node.is_primary]
+
+    @property
+    def is_cluster(self) -> bool:
+        return any(node.slots for node in self.nodes)
+
+    @property
+    def library(self) -> int:
+        """The lowest version."""
+        return min((node.library for node in self.nodes if node.library is not None), default=0)
+
+    @property
+    def server(self) -> str:
+        return ", ".join(sorted({node.version for node in self.nodes if node.version}))
+
+    @property
+    def warnings(self) -> Sequence[tuple[StoreNode, str]]:
+        return [(node, words) for node in self.nodes for words in node.warnings]
 
 
 def freshness_read() -> list[Freshness]:
@@ -84,26 +106,22 @@ def _folds() -> list[Freshness]:
 
 
 def shards_read() -> ShardState | None:
-    """None: Redis does not answer."""
-    client = store.connect(settings.REDIS_URL)
+    """None: Redis does not answer. Of a cluster, the part that answers."""
     try:
-        found = Shards(client, settings.HEADROOM_SHARDS).read_contents()
-        server = store.info(client, "server")
-        name, version = server.get("server_name", "redis"), server.get("valkey_version") or server.get("redis_version")
-        return ShardState(
-            ready=sum(bool(shard.token) for shard in found),
-            total=len(found),
-            # Every shard has one entry that belongs to no tenant (headroom_edge.keys).
-            tenants=sum(max(shard.entries - 1, 0) for shard in found),
-            revisions=dict(sorted(Counter(shard.revision for shard in found).items(), reverse=True)),
-            library=stored_version(client),
-            library_wanted=VERSION,
-            server=f"{name} {version}",
-        )
+        with store.connect(settings.REDIS_URL, patience_seconds=NODE_SECONDS) as client:
+            nodes = nodes_read(client, settings.HEADROOM_SHARDS)
+            found = Shards(client, settings.HEADROOM_SHARDS).read_reachable().values()
     except store.StoreError:
         return None
-    finally:
-        client.close()
+    return ShardState(
+        ready=sum(bool(shard.token) for shard in found),
+        total=settings.HEADROOM_SHARDS,
+        # Every shard has one entry that belongs to no tenant (headroom_edge.keys).
+        tenants=sum(max(shard.entries - 1, 0) for shard in found),
+        revisions=dict(sorted(Counter(shard.revision for shard in found).items(), reverse=True)),
+        library_wanted=VERSION,
+        nodes=nodes,
+    )
 
 
 def late_of(rows: Sequence[Freshness], now: datetime | None = None) -> list[Freshness]:
@@ -136,10 +154,8 @@ class Enforcement:
 
 def enforcement_read() -> Enforcement | None:
     """None: Redis does not answer."""
-    client = store.connect(settings.REDIS_URL, patience_seconds=PATIENCE_SECONDS)
     try:
-        return Enforcement(enforcers_read(client), switches_read(client, settings.HEADROOM_SHARDS))
+        with store.connect(settings.REDIS_URL, patience_seconds=PATIENCE_SECONDS) as client:
+            return Enforcement(enforcers_read(client), switches_read(client, settings.HEADROOM_SHARDS))
     except store.StoreError:
         return None
-    finally:
-        client.close()

@@ -17,7 +17,8 @@ from headroom_edge import AsyncLimiter
 from headroom_edge.gateway.server import Gateway
 from quotas.models import Change
 from quotas.models.change import ChangeState
-from quotas.models.jobs import Delivery, Heartbeat, record_heartbeat
+from quotas.models.jobs import Delivery, Heartbeat, record_heartbeat, record_publish_trouble
+from tests.clusters import SpareCluster
 from tests.headroom_edge.gateway.rls.asking import serving
 from tests.headroom_edge.world import served
 from tests.valkeys import SpareValkey
@@ -120,6 +121,37 @@ def test_a_dead_redis_is_503_with_the_reason(client: Client, settings: Any) -> N
     assert body["reason"].startswith("redis: ")
     assert "refused" in body["reason"]
     assert body["database"] == "ok"
+
+
+@pytest.mark.usefixtures("all_alive")
+def test_a_failing_publisher_is_503_with_the_reason_and_the_revision_that_all_shards_have(client: Client) -> None:
+    record_publish_trouble("21 of 64 shards failed: Connection refused")
+    status, body = ask(client)
+    assert (status, body["published_revision"]) == (503, 42)
+    assert body["reason"] == "publisher: 21 of 64 shards failed: Connection refused"
+    record_publish_trouble("")
+    assert ask(client)[0] == 200
+
+
+@pytest.mark.usefixtures("all_alive")
+def test_the_url_of_a_clusters_node_is_503_with_the_one_to_write(
+    client: Client, settings: Any, cluster: SpareCluster
+) -> None:
+    port = cluster.nodes[0].port
+    settings.REDIS_URL = f"redis://127.0.0.1:{port}/0"
+    status, body = ask(client)
+    assert status == 503
+    assert body["redis"].endswith(f"write redis+cluster://127.0.0.1:{port}")
+    settings.REDIS_URL = cluster.url
+    assert ask(client)[0] == 200
+
+
+@pytest.mark.usefixtures("all_alive")
+def test_the_url_of_a_cluster_for_a_single_server_is_503(client: Client, settings: Any, valkey_url: str) -> None:
+    settings.REDIS_URL = valkey_url.replace("redis:", "redis+cluster:").removesuffix("/0")
+    status, body = ask(client)
+    assert status == 503
+    assert "is a single server" in body["redis"]
 
 
 @pytest.mark.usefixtures("all_alive")

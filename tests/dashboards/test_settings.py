@@ -25,6 +25,7 @@ from quotas.publishing.publisher import Publisher
 from quotas.recommendations.settings import calibration_parameters, calibration_settings_set
 from quotas.tokens import token_issue
 from tests.access.people import signed_in, token
+from tests.clusters import SpareCluster
 from tests.quotas.heartbeats import heartbeat, leasing
 from tests.quotas.world import make_world
 from tests.valkeys import SpareValkey
@@ -56,6 +57,30 @@ def test_it_shows_the_shards_and_the_library(client: Client, valkey: redis.Redis
     assert "64 of 64" in text
     assert "up to date" in text
     assert "<dt>Tenants</dt><dd>2</dd>" in text
+
+
+def test_a_single_server_is_one_node(client: Client, valkey: redis.Redis) -> None:
+    text = text_of(client)
+    assert "Store nodes" in text
+    assert text.count('data-l="Role"> primary') == 1
+    assert 'data-l="Slots"' not in text
+
+
+def test_the_nodes_of_a_cluster_are_shown_with_what_is_wrong(
+    client: Client, cluster: SpareCluster, settings: Any, db: None
+) -> None:
+    settings.REDIS_URL = cluster.url
+    node = cluster.primaries()[0]
+    cluster.on(node, "CONFIG", "SET", "cluster-require-full-coverage", "yes")
+    try:
+        text = text_of(client)
+    finally:
+        cluster.on(node, "CONFIG", "SET", "cluster-require-full-coverage", "no")
+    assert text.count('data-l="Role"> primary') == 3
+    assert text.count('data-l="Role"> replica') == 3
+    assert "5,461" in text
+    assert "version 0, needs" in text
+    assert f"127.0.0.1:{node.port}</b>: cluster-require-full-coverage is yes" in text
 
 
 def test_a_parameter_is_changed_and_put_back(operator: Client) -> None:

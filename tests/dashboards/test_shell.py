@@ -16,7 +16,7 @@ from dashboards.menu import MENU
 from dashboards.pages import live
 from quotas.changes.rollout import change_propose
 from quotas.models import AlertState, Change, Heartbeat, Limit, Revision
-from quotas.models.jobs import record_heartbeat
+from quotas.models.jobs import record_heartbeat, record_publish_trouble
 from quotas.models.quota_request import QuotaRequest
 from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set
@@ -196,6 +196,12 @@ def test_the_first_steps_lead_from_nothing_to_a_limit(valkey: object) -> None:
     assert 'href="/first-run">first steps</a>' in page(operator, "/")
     counted("first-tenant", "d", 3, endpoint="orders:create")
     assert "The first 429 was counted." in page(operator, "/first-run")
+
+
+def test_a_failing_publisher_shows_on_every_page(client: Client, valkey: object) -> None:
+    record_heartbeat("publisher", "0")
+    record_publish_trouble("21 of 64 shards failed: refused")
+    assert 'title="21 of 64 shards failed: refused">failing</b>' in page(client, "/settings")
 
 
 def first_limit(operator: Client) -> None:

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from headroom_edge.algorithms.base import SECOND_US, parse_duration_us
+from headroom_edge.lua_library import LibraryError
 from quotas.bypass import bypass_record, check_there
 from quotas.errors import Refused
 from quotas.publishing import store
@@ -34,14 +35,17 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         about = _about(options)
         try:
-            client = store.connect(settings.REDIS_URL)
+            client = store.patiently(lambda: store.connect(settings.REDIS_URL))
+            store.refuse_wrong_address(client)
             if options["list"]:
                 self._list(switches_read(client, settings.HEADROOM_SHARDS), "Nothing is bypassed.")
             elif options["off"]:
                 self._list(switch_off(client, settings.HEADROOM_SHARDS, about), "Nothing was bypassed.", "ended: ")
             else:
                 self._on(client, about, options)
-        except store.StoreError as error:
+        except store.PartialError as error:
+            raise CommandError(f"{error}. The other shards are done; run the command again for the rest.") from None
+        except (store.StoreError, store.UnfitServerError, LibraryError) as error:
             raise CommandError(f"Redis reported an error: {error}") from None
 
     def _on(self, client: store.Client, about: tuple[Scope, str] | None, options: dict[str, Any]) -> None:

@@ -52,11 +52,14 @@ class Command(BaseCommand):
             self.stdout.write(f"Tokens that they issued still work; revoke those that no service needs: {tokens}")
 
     def _subject(self, value: str, tenant: str, said: dict[str, str], *, is_dry: bool) -> None:
-        client = store.connect(settings.REDIS_URL)
-        if is_dry:
-            self._list("Would be erased", subject_traces(client=client, value=value, tenant=tenant))
-            return
-        self._list("Erased", subject_erase(client=client, value=value, tenant=tenant, **said))
+        with store.patiently(lambda: store.connect(settings.REDIS_URL)) as client:
+            store.refuse_wrong_address(client)
+            if is_dry:
+                self._list("Would be erased", subject_traces(client=client, value=value, tenant=tenant))
+                return
+            # A failed run changes nothing in PostgreSQL, so it can be repeated.
+            erased = store.patiently(lambda: subject_erase(client=client, value=value, tenant=tenant, **said))
+            self._list("Erased", erased)
 
     def _list(self, title: str, traces: list[Trace]) -> None:
         self.stdout.write(f"{title}:")

@@ -1,6 +1,6 @@
 """Publishers in a process of their own: `python -m tests.quotas.publishing.publishers ACTION ...`.
 
-serve            what `manage.py publisher` does
+serve [URL]      what `manage.py publisher` does, on this store
 serve-deaf       the same without hearing a wake-up, as if NOTIFY were lost
 die              for each line of input (`first STEP TIMES` or `next STEP TIMES`) forks a publisher that kills
                  itself with SIGKILL when it comes to that step for the last of these times in its first pass, or
@@ -61,11 +61,11 @@ def fork(which: str, step: PublishStep, times: int) -> str:
     return "killed" if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL else "lived"
 
 
-def main(action: str) -> None:
+def main(action: str, url: str = settings.REDIS_URL) -> None:
     if action == "serve-deaf":
         outbox.CHANNEL = "nobody_speaks_here"
     if action.startswith("serve"):
-        publisher_process.PublisherProcess(settings.REDIS_URL, settings.HEADROOM_SHARDS).run()
+        publisher_process.PublisherProcess(url, settings.HEADROOM_SHARDS).run()
     for line in sys.stdin:
         which, name, times = line.split()
         print(name, fork(which, PublishStep[name], int(times)), flush=True)  # noqa: T201 - read by the test

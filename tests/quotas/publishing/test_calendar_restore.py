@@ -230,11 +230,14 @@ def test_a_second_flush_while_counters_come_back_is_noticed(quotas: Store) -> No
     quotas.lose()
     images = {keys.shard_of(TENANT): quotas.publisher.image.shards[keys.shard_of(TENANT)]}
 
-    def flushed(lost: list[int], version: str) -> None:
+    def flushed(lost: list[int], version: str) -> dict[int, Exception]:
         quotas.raw.flushall()
+        return {}
 
+    shards = Shards(quotas.text, settings.HEADROOM_SHARDS, on_lost=flushed)
+    shards.replace(images)
     with pytest.raises(redis.RedisError, match=r"lost|count"):
-        Shards(quotas.text, settings.HEADROOM_SHARDS, on_lost=flushed).replace(images)
+        shards.refuse_away()
     assert quotas.spend(1)[0] == "not_ready"
     with pytest.raises(ResponseError, match="HRLOST"):
         quotas.text.fcall("hr_calendars", 1, keys.tenant_prefix(TENANT), "PUT", "v1", ":00001", 1000, 1, 1, 0, 0, 1)

@@ -76,8 +76,10 @@ def quota(client: redis.Redis, tenant: str) -> int:
 
 
 def tokens(client: redis.Redis) -> list[str]:
-    found = cast("list[str | None]", client.mget([keys.shard_prefix(s) for s in range(settings.HEADROOM_SHARDS)]))
-    return [token or "" for token in found]
+    with client.pipeline(transaction=False) as pipe:
+        for shard in range(settings.HEADROOM_SHARDS):
+            pipe.get(keys.shard_prefix(shard))
+        return [token or "" for token in pipe.execute()]
 
 
 def revisions(client: redis.Redis) -> list[int]:
@@ -87,7 +89,7 @@ def revisions(client: redis.Redis) -> list[int]:
 def differences(client: redis.Redis) -> list[str]:
     """In what Redis differs from a fresh compilation of Postgres."""
     count = settings.HEADROOM_SHARDS
-    target = Target(count, lambda tenant: keys.shard_of(tenant, count), keys.shard_prefix)
+    target = Target(count, lambda tenant: keys.shard_of(tenant, count), keys.shard_prefix, store.is_clustered(client))
     compiler = Compiler(target, store.now_us(client))
     compiler.load(configuration_load())
     found = []

@@ -24,6 +24,7 @@ from quotas.models import (
     Outbox,
     Revision,
 )
+from quotas.models.jobs import record_publish_trouble
 from quotas.models.usage_totals import TierUse
 from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.status.metrics_collector import StatusCollector
@@ -76,6 +77,21 @@ def test_lag_and_heartbeats_are_ages(valkey: redis.Redis) -> None:
     for name in ("headroom_drain_lag_seconds", "headroom_fold_lag_seconds", "headroom_heartbeat_age_seconds"):
         assert found[name][0][1] == 30
     assert found["headroom_published_revision"] == [({}, 7.0)]
+
+
+def test_the_servers_of_the_store_are_counted(valkey: redis.Redis) -> None:
+    found = scraped()
+    assert {labels["state"]: value for labels, value in found["headroom_store_nodes"]} == {
+        "primary": 1.0,
+        "replica": 0.0,
+        "away": 0.0,
+    }
+    assert [value for _, value in found["headroom_store_clock_skew_seconds"]] == [0.0]
+
+
+def test_a_failing_publisher_is_no_process_of_its_own(valkey: redis.Redis) -> None:
+    record_publish_trouble("refused")
+    assert "headroom_heartbeat_age_seconds" not in scraped()
 
 
 def test_an_edit_that_waits_shows(valkey: redis.Redis) -> None:
