@@ -79,7 +79,7 @@ def _write(client: redis.Redis, shards: int, switches: Iterable[BypassSwitch]) -
     replica taking over. Raises PartialError for those that stayed away."""
     rows = [asdict(switch) for switch in switches]
     text = json.dumps(rows) if rows else ""
-    waiting = set(range(shards))
+    waiting = set(store.shard_numbers(client, shards))
 
     def write() -> None:
         calls = {shard: ("FCALL", "hr_bypass", 1, keys.shard_prefix(shard), text) for shard in sorted(waiting)}

@@ -218,9 +218,9 @@ class Publisher:
         """The shards whose content differs from the image. An older revision with the same digest is fine."""
         found = self.shards.read_reachable()
         self._distrust({shard: held.revision for shard, held in found.items()})
-        behind = set()
+        behind, images = set(), self.image.numbered
         for shard, held in found.items():
-            image = self.image.shards[shard]
+            image = images[shard]
             if held.digest == digest_of(image.token) and held.revision <= self.image.revision:
                 image.adopt(held.revision)
             else:
@@ -237,7 +237,8 @@ class Publisher:
             self.shards.unready(ahead)
 
     def rewrite(self, shards: Iterable[int]) -> None:
-        self.shards.replace({shard: self.image.shards[shard] for shard in sorted(shards)})
+        images = self.image.numbered
+        self.shards.replace({shard: images[shard] for shard in sorted(shards)})
 
     def _report(self, work: PendingWork) -> None:
         metrics.PUBLISHED_REVISION.set(self.applied or 0)

@@ -65,5 +65,6 @@ def publish_progress_read(revision: int) -> PublishProgress:
     if detail.isdigit() and int(detail) >= revision:
         return PublishProgress(revision, total, total)
     with store.connect(settings.REDIS_URL) as client:
-        found = Shards(client, total).read_reachable()
-    return PublishProgress(revision, sum(shard.revision >= revision for shard in found.values()), total)
+        shards = Shards(client, total)
+        found = shards.read_reachable()
+    return PublishProgress(revision, sum(each.revision >= revision for each in found.values()), len(shards.numbers))

@@ -54,7 +54,7 @@ class Reconciler:
 
         Raises PartialError at its end if some shards could not be reached.
         """
-        shards, images = self._publisher.shards, self._publisher.image.shards
+        shards, images = self._publisher.shards, self._publisher.image.numbered
         shards.begin()
         self._check_library()
         found = shards.read_reachable()
@@ -144,8 +144,9 @@ class Reconciler:
         AuditEvent.objects.create(kind="shard_repaired", detail=detail | {"revision": self._publisher.image.revision})
 
     def _round(self) -> Iterator[ScannedFields]:
-        for shard in range(self._publisher.shards.count):
-            beside = [table.key_of(shard) for table in self._publisher.api_keys.tables]
+        for shard in self._publisher.shards.numbers:
+            tables = self._publisher.api_keys.tables if shard != keys.EVERYONES_SHARD else ()
+            beside = [table.key_of(shard) for table in tables]
             for key in (keys.tenants(shard), keys.config(shard), *beside):
                 yield from self._scan(shard, key)
 
@@ -164,7 +165,7 @@ class Reconciler:
                 return
 
     def _wanted(self, shard: int, key: str) -> Mapping[str, str]:
-        image = self._publisher.image.shards[shard]
+        image = self._publisher.image.numbered[shard]
         table = self._table(shard, key)
         if table is not None:
             return table.wanted[shard]
@@ -175,7 +176,7 @@ class Reconciler:
 
     def _round_length(self) -> int:
         """About how many scans a round takes."""
-        fields = sum(len(image.entries) + len(image.config) for image in self._publisher.image.shards)
+        fields = sum(len(image.entries) + len(image.config) for image in self._publisher.image.numbered.values())
         return 4 * self._publisher.shards.count + fields // CHUNK
 
 

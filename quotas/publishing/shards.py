@@ -73,6 +73,7 @@ class Shards:
         the shards for which it failed."""
         self.client = client
         self.count = count
+        self.numbers = store.shard_numbers(client, count)
         self.away: dict[int, Exception] = {}
         self._on_batch = on_batch
         self._on_lost = on_lost
@@ -95,7 +96,7 @@ class Shards:
 
     def read_reachable(self) -> dict[int, ShardContent]:
         calls: dict[tuple[int, str], tuple[str, str]] = {}
-        for shard in self._present(range(self.count)):
+        for shard in self._present(self.numbers):
             calls[shard, "token"] = ("GET", keys.shard_prefix(shard))
             calls[shard, "entries"] = ("HLEN", keys.tenants(shard))
             calls[shard, "fields"] = ("HLEN", keys.config(shard))
@@ -107,7 +108,7 @@ class Shards:
                 int(found[shard, "entries"]),
                 int(found[shard, "fields"]),
             )
-            for shard in self._present(range(self.count))
+            for shard in self._present(self.numbers)
         }
 
     def apply(self, deltas: Mapping[int, Delta]) -> set[int]:

@@ -290,6 +290,11 @@ def exist_many(client: redis.Redis, names: Sequence[str]) -> int:
         return sum(pipe.execute())
 
 
+def shard_numbers(client: redis.Redis, shards: int) -> list[int]:
+    """All shards. In a cluster also the home of global limits, which has plans of its own there."""
+    return [*range(shards), *([] if as_cluster(client) is None else [keys.EVERYONES_SHARD])]
+
+
 def first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

@@ -11,6 +11,7 @@ from typing import Final
 from django.conf import settings
 from django.utils import timezone
 
+from headroom_edge.keys import EVERYONES_SHARD
 from headroom_edge.lua_library import VERSION
 from quotas.models import DrainState, FoldState, Heartbeat, TierUse
 from quotas.models.jobs import PUBLISHER_STALE_AFTER, WATCH
@@ -110,9 +111,10 @@ def shards_read() -> ShardState | None:
     try:
         with store.connect(settings.REDIS_URL, patience_seconds=NODE_SECONDS) as client:
             nodes = nodes_read(client, settings.HEADROOM_SHARDS)
-            found = Shards(client, settings.HEADROOM_SHARDS).read_reachable().values()
+            contents = Shards(client, settings.HEADROOM_SHARDS).read_reachable()
     except store.StoreError:
         return None
+    found = [content for shard, content in contents.items() if shard != EVERYONES_SHARD]
     return ShardState(
         ready=sum(bool(shard.token) for shard in found),
         total=settings.HEADROOM_SHARDS,

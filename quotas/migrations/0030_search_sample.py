@@ -53,7 +53,7 @@ END $$;
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('quotas', '0028_lease'),
+        ('quotas', '0029_gap_shards'),
     ]
 
     # Going back needs nothing: the function has the same arguments and answers.
