@@ -34,7 +34,7 @@ __all__ = ["figures", "pytest_terminal_summary"]
 hypothesis_settings.register_profile("headroom", deadline=None, derandomize=True)
 hypothesis_settings.load_profile("headroom")
 
-LONG = ("tests/config/test_up.py", "tests/config/test_jobs.py", "tests/api/test_fuzz.py")
+LONG = ("tests/config/test_up", "tests/config/test_jobs.py", "tests/api/test_fuzz.py")
 
 
 @pytest.hookimpl(trylast=True)
