@@ -113,6 +113,8 @@ class PublisherProcess:
         if not errors:
             self._last_failure = ""
         _beat(publisher.applied, errors[0] if errors else None)
+        if errors and store.is_gone(publisher.shards.client):
+            raise errors[0]
 
     def _reconcile(self, publisher: Publisher, reconciler: Reconciler) -> None:
         if not publisher.is_loaded:

@@ -247,6 +247,11 @@ def unanswered(client: redis.Redis) -> Iterator[tuple[str, str]]:
             yield name, first_line(error)
 
 
+def is_gone(client: redis.Redis) -> bool:
+    """Whether no node of a cluster answers any more: they may have other addresses now, so connect anew."""
+    return as_cluster(client) is not None and len(list(unanswered(client))) == len(primaries(client))
+
+
 def now_us(client: redis.Redis) -> int:
     """Redis time, which all Lua decisions use. In a cluster: of the node of `hr:{all}`, or of any that answers."""
     cluster = as_cluster(client)

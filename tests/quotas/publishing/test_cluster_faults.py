@@ -13,6 +13,7 @@ from django.test import Client
 
 from headroom_edge import keys
 from headroom_edge.lua_library import VERSION, stored_version
+from headroom_edge.store.slots import slot_of
 from quotas.models import Heartbeat
 from quotas.models.jobs import PUBLISH_TROUBLE, PUBLISHER
 from quotas.publishing import nodes, store
@@ -102,6 +103,47 @@ def is_checked(reconciler: Reconciler) -> bool:
     except redis.RedisError:
         return False
     return True
+
+
+def test_a_slot_that_is_half_moved_holds_up_nobody_else(spare_cluster: SpareCluster, world: None) -> None:
+    with store.connect(spare_cluster.url) as text:
+        publisher = publisher_for(text)
+        publisher.publish()
+        shard = keys.shard_of("acme", settings.HEADROOM_SHARDS)
+        slot, source = slot_of(keys.shard_prefix(shard)), spare_cluster.owner_of(keys.shard_prefix(shard))
+        target = next(node for node in spare_cluster.primaries() if node is not source)
+        spare_cluster.begin_move(slot, source, target)
+        spare_cluster.move_keys(source, target, keys.config(shard))
+        tier_edit(11)
+        publishes(publisher)
+        newest = publisher.image.revision
+        assert {s for s, held in revisions(text).items() if held < newest} <= {shard}
+        rest = spare_cluster.keys_in(slot, source)
+        if rest:
+            spare_cluster.move_keys(source, target, *rest)
+        spare_cluster.end_move(slot, source, target)
+        wait_until(lambda: publishes(publisher), "the pass after the move")
+        wait_until(lambda: is_checked(Reconciler(publisher, text)), "the check after the move")
+        assert differences(text) == []
+        assert quota(text, "acme") == 11
+
+
+def test_a_node_that_hangs_is_asked_once_in_a_pass(spare_cluster: SpareCluster, world: None) -> None:
+    with store.connect(spare_cluster.url, patience_seconds=0.5) as text:
+        publisher = publisher_for(text)
+        publisher.publish()
+        hung = spare_cluster.primaries()[1]
+        away = shards_of(spare_cluster, hung)
+        hung.pause()
+        tier_edit(11)
+        with pytest.raises(redis.RedisError):
+            publisher.publish()
+        newest = publisher.image.revision
+        found = revisions(text)
+        assert {found[s] for s in range(settings.HEADROOM_SHARDS) if s not in away} == {newest}
+        hung.resume()
+        wait_until(lambda: publishes(publisher), "it answers again, or its replica does")
+        assert differences(text) == []
 
 
 def test_a_primary_without_slots_gets_the_library_before_it_gets_slots(
