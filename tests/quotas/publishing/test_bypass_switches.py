@@ -31,6 +31,8 @@ def no_postgres(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OperationalError("connection refused")
 
     monkeypatch.setattr(connection, "cursor", away)
+    # Also where no test before this one has left a connection open.
+    monkeypatch.setattr(connection, "ensure_connection", away)
 
 
 def bypass(*arguments: str) -> list[str]:
