@@ -219,12 +219,14 @@ def _with_leases(world: World) -> dict[str, Call]:
     world.check(NOW_US, cost=240, key=FULL[1])
     words = spent(block, 3).words
     again = (TENANT, ENDPOINT, 1, 50, 50, 100, *words, *KNOWN)
-    gone = (SUSPENDED, ENDPOINT, *spent(other, 1).words)
+    # As if the block had been leased before this tenant was suspended.
+    *amounts, receipt = spent(other, 1).words
+    gone = (SUSPENDED, ENDPOINT, *amounts, str(receipt).replace(":00001:", ":00002:"))
     return {
         **checks(),
         "lease and settle": Call("lease", again, NOW_US + 50_000),
         "return": Call("return", (TENANT, ENDPOINT, *words, *KNOWN), NOW_US + 50_000),
-        "return of another tenant": Call("return", gone, NOW_US + 50_000),
+        "return of a suspended tenant": Call("return", gone, NOW_US + 50_000),
         "refund": Call("refund", (TENANT, ENDPOINT, "1:00:1", *KNOWN), LATER_US),
     }
 
@@ -292,7 +294,11 @@ SCENARIOS = {
     "leaky bucket": Scenario((per_key("a", LeakyBucket(5, HOUR_US, 5)),), _with_rings, ALWAYS_SERVED),
     "bypass": Scenario((per_key("a", bucket(5)),), _with_switches, ALWAYS_SERVED),
     "leases": Scenario(
-        (per_key("a", bucket(300)), whole("log", SlidingLog(2_000, HOUR_US))),
+        (
+            per_key("a", bucket(300)),
+            whole("log", SlidingLog(2_000, HOUR_US)),
+            whole("month", CalendarQuota(100_000, "month", "UTC", "1")),
+        ),
         _with_leases,
         frozenset({"check known", "peek known", "lease known", "check suspended", "check stranger", "profile"}),
         {"sample_per_1024": 0},
