@@ -16,7 +16,7 @@ from headroom_edge.algorithms.fixed_window import FixedWindow
 from headroom_edge.algorithms.sliding_counter import SlidingCounter
 from headroom_edge.algorithms.sliding_log import SlidingLog
 from headroom_edge.plan.subject import Subject
-from quotas.policies.spec import Limit, Tenant
+from quotas.policies.spec import Generation, Limit, Tenant
 from tests.headroom_edge.lua.leases import lease, spent
 from tests.headroom_edge.lua.moving import Call
 from tests.headroom_edge.lua.world import NOW_US, TENANT, TIER, World, tier_policy
@@ -238,6 +238,17 @@ def _with_old_records(world: World) -> dict[str, Call]:
     return checks()
 
 
+def _with_replaced_limit(world: World) -> dict[str, Call]:
+    """The endpoint has a limit of its own instead of the tier's log, whose use it must carry over in their record."""
+    before, own = SlidingLog(5, HOUR_US), tier_policy(per_key("log", bucket(9)), endpoint=ENDPOINT)
+    world.configure(tier_policy(per_key("log", before), per_key("a", bucket(20))), own)
+    for endpoint in ("rides:book", "rides:book", ENDPOINT):
+        world.check(endpoint=endpoint, key=KNOWN[1])
+    after = per_key("log", SlidingLog(30, HOUR_US), since_us=NOW_US + 1, past=(Generation(before),))
+    world.configure(tier_policy(after, per_key("a", bucket(20))), own)
+    return checks()
+
+
 def with_all(world: World) -> dict[str, Call]:
     """Any plan, used by two subjects, staged anew, and with counters to drain."""
     receipt = _use(world, "holder", "h-1")
@@ -303,6 +314,7 @@ SCENARIOS = {
         frozenset({"check known", "peek known", "lease known", "check suspended", "check stranger", "profile"}),
         {"sample_per_1024": 0},
     ),
+    "a replaced log": Scenario((), _with_replaced_limit, frozenset({"check known", "peek known"})),
     "records of another plan": Scenario(
         (per_key("log", SlidingLog(5, HOUR_US)), whole("all", bucket())),
         _with_old_records,

@@ -19,6 +19,7 @@ from tests.headroom_edge.lua.world import NOW_US, TENANT, World
 
 # Lists for people, and a mark that ends by its TTL: the decision counts without them.
 HARMLESS = re.compile(rf"^{re.escape(PREFIX)}:(a|d:\w+|s:\w+:q)$")
+BESIDE = re.compile(r":[lh]:\w+$|:e$")
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,12 @@ def unlike(one: State, other: State) -> set[str]:
 
 
 def decisive_first(state: State) -> list[str]:
-    """What every check reads moves first, so the target decides while the rest is still on the source."""
+    """What every check reads moves first, so the target decides while the rest is still on the source.
+
+    Records move before what is kept beside them.
+    """
     decisive = [PREFIX, keys.tenants(SHARD), keys.config(SHARD), keys.usage(SHARD)]
-    return decisive + sorted({*state} - {*decisive})
+    return decisive + sorted({*state} - {*decisive}, key=lambda name: (bool(BESIDE.search(name)), name))
 
 
 def sweep_of(slot: Slot, scenario: Scenario) -> Sweep:
