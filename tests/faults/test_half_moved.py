@@ -23,7 +23,7 @@ from tests.headroom_edge.lua.moving import Slot
 from tests.headroom_edge.lua.moving_plans import HOUR_US, PREFIX, SCENARIOS, Scenario, bucket, with_all
 from tests.headroom_edge.lua.test_half_moved_slots import Sweep, known_before, sweep_of
 
-EXAMPLES = 100
+EXAMPLES, ORDERS = 100, 10
 MODES: tuple[Mode, ...] = ("enforce", "enforce", "shadow")
 
 algorithms: st.SearchStrategy[Any] = st.one_of(
@@ -87,11 +87,11 @@ def test_known_plans_survive_a_move_in_any_order(
 ) -> None:
     asked = 0
 
-    @settings(max_examples=10, derandomize=False, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=ORDERS, derandomize=False, suppress_health_check=list(HealthCheck))
     @given(st.data())
     def move(data: st.DataObject) -> None:
         nonlocal asked
         asked += sweep_in_any_order(cluster, data, SCENARIOS[name])
 
     move()
-    figures(f"10 orders, {asked:,} calls at both nodes: none charged wrongly, none half done")
+    figures(f"{ORDERS} orders, {asked:,} calls at both nodes: none charged wrongly, none half done")

@@ -57,7 +57,7 @@ class Slot:
         self._ports = [node.port for node in nodes]
         self._ids = [cluster.id_of(node) for node in nodes]
         self.source, self.target, *_ = self._primaries
-        self._is_at_target = False
+        self._is_moving = self._is_at_target = False
         for side in SIDES:
             self.forget_plans(side)
 
@@ -123,23 +123,18 @@ class Slot:
             replies = iter(pipe.execute())
         return {name: Stored(next(replies), max(0, next(replies))) for name in names}
 
-    def repair(
-        self, before: State, kept: Mapping[str, Stored], moved: Sequence[str], *, is_moving: bool = True
-    ) -> None:
-        """Puts back what a call has changed: `moved` on the target, the others on the source."""
-        if is_moving:
-            self.source.execute_command("CLUSTER", "SETSLOT", self.number, "STABLE")
-        for side in SIDES:
-            ours = {name: stored for name, stored in kept.items() if (name in moved) == (side == "target")}
-            self._put(side, ours, before)
-        if is_moving:
-            self.source.execute_command("CLUSTER", "SETSLOT", self.number, "MIGRATING", self._ids[1])
+    def restore(self, before: State, kept: Mapping[str, Stored]) -> None:
+        """All keys as they were, on the source, to which the slot belongs."""
+        self.put_back("source", self._digests(self.source), before, kept)
         assert self.state() == before
 
-    def _put(self, side: Side, kept: Mapping[str, Stored], before: State) -> None:
-        """Exactly these keys on this node."""
-        held = self._digests(self._client(side))
+    def put_back(self, side: Side, held: State, before: State, kept: Mapping[str, Stored]) -> None:
+        """Makes what this node holds, `held`, exactly `kept` again. One round trip."""
         with self._client(side).pipeline(transaction=False) as pipe:
+            # A slot that leaves takes no new keys.
+            is_leaving = side == "source" and self._is_moving and not kept.keys() <= held.keys()
+            if is_leaving:
+                pipe.execute_command("CLUSTER", "SETSLOT", self.number, "STABLE")
             for name in {*held, *kept}:
                 if name in kept and held.get(name) == before[name]:
                     continue
@@ -149,6 +144,8 @@ class Slot:
                     pipe.restore(name, kept[name].ttl_ms, kept[name].value, replace=True)
                 else:
                     pipe.delete(name)
+            if is_leaving:
+                pipe.execute_command("CLUSTER", "SETSLOT", self.number, "MIGRATING", self._ids[1])
             pipe.execute()
 
     # Moving
@@ -157,15 +154,18 @@ class Slot:
     def moving(self) -> Iterator[None]:
         """Half moved; at the end everything is on the source again, whatever happened."""
         self._begin(0, 1)
+        self._is_moving = True
         try:
             yield
         finally:
+            # A key that is on both nodes stops a move; after a failure it must not stop the next test.
             if not self._is_at_target:
-                self.complete()
+                self._move(0, 1, self.names(self.source), "REPLACE")
+                self._end(1)
             self._begin(1, 0)
-            self._move(1, 0, self.names(self.target))
+            self._move(1, 0, self.names(self.target), "REPLACE")
             self._end(0)
-            self._is_at_target = False
+            self._is_moving = self._is_at_target = False
 
     def move(self, names: Sequence[str]) -> None:
         self._move(0, 1, names)
@@ -179,9 +179,9 @@ class Slot:
         self._set_slot(there, "IMPORTING", self._ids[here])
         self._set_slot(here, "MIGRATING", self._ids[there])
 
-    def _move(self, here: int, there: int, names: Sequence[str]) -> None:
+    def _move(self, here: int, there: int, names: Sequence[str], *options: str) -> None:
         if names:
-            words = ("MIGRATE", "127.0.0.1", self._ports[there], "", 0, 5_000, "KEYS", *names)
+            words = ("MIGRATE", "127.0.0.1", self._ports[there], "", 0, 5_000, *options, "KEYS", *names)
             self._primaries[here].execute_command(*words)
 
     def _end(self, owner: int) -> None:

@@ -16,7 +16,7 @@ from headroom_edge.algorithms.fixed_window import FixedWindow
 from headroom_edge.algorithms.sliding_counter import SlidingCounter
 from headroom_edge.algorithms.sliding_log import SlidingLog
 from headroom_edge.plan.subject import Subject
-from quotas.policies.spec import Limit, Tenant
+from quotas.policies.spec import Generation, Limit, Tenant
 from tests.headroom_edge.lua.leases import lease, spent
 from tests.headroom_edge.lua.moving import Call
 from tests.headroom_edge.lua.world import NOW_US, TENANT, TIER, World, tier_policy
@@ -219,12 +219,14 @@ def _with_leases(world: World) -> dict[str, Call]:
     world.check(NOW_US, cost=240, key=FULL[1])
     words = spent(block, 3).words
     again = (TENANT, ENDPOINT, 1, 50, 50, 100, *words, *KNOWN)
-    gone = (SUSPENDED, ENDPOINT, *spent(other, 1).words)
+    # As if the block had been leased before this tenant was suspended.
+    *amounts, receipt = spent(other, 1).words
+    gone = (SUSPENDED, ENDPOINT, *amounts, str(receipt).replace(":00001:", ":00002:"))
     return {
         **checks(),
         "lease and settle": Call("lease", again, NOW_US + 50_000),
         "return": Call("return", (TENANT, ENDPOINT, *words, *KNOWN), NOW_US + 50_000),
-        "return of another tenant": Call("return", gone, NOW_US + 50_000),
+        "return of a suspended tenant": Call("return", gone, NOW_US + 50_000),
         "refund": Call("refund", (TENANT, ENDPOINT, "1:00:1", *KNOWN), LATER_US),
     }
 
@@ -233,6 +235,17 @@ def _with_old_records(world: World) -> dict[str, Call]:
     """The records were written under another plan, so their use is carried over, from rings as well."""
     _use(world)
     world.configure(tier_policy(*(per_key("log", SlidingLog(30, HOUR_US)), whole("all", bucket(200)))))
+    return checks()
+
+
+def _with_replaced_limit(world: World) -> dict[str, Call]:
+    """The endpoint has a limit of its own instead of the tier's log, whose use it must carry over in their record."""
+    before, own = SlidingLog(5, HOUR_US), tier_policy(per_key("log", bucket(9)), endpoint=ENDPOINT)
+    world.configure(tier_policy(per_key("log", before), per_key("a", bucket(20))), own)
+    for endpoint in ("rides:book", "rides:book", ENDPOINT):
+        world.check(endpoint=endpoint, key=KNOWN[1])
+    after = per_key("log", SlidingLog(30, HOUR_US), since_us=NOW_US + 1, past=(Generation(before),))
+    world.configure(tier_policy(after, per_key("a", bucket(20))), own)
     return checks()
 
 
@@ -292,11 +305,16 @@ SCENARIOS = {
     "leaky bucket": Scenario((per_key("a", LeakyBucket(5, HOUR_US, 5)),), _with_rings, ALWAYS_SERVED),
     "bypass": Scenario((per_key("a", bucket(5)),), _with_switches, ALWAYS_SERVED),
     "leases": Scenario(
-        (per_key("a", bucket(300)), whole("log", SlidingLog(2_000, HOUR_US))),
+        (
+            per_key("a", bucket(300)),
+            whole("log", SlidingLog(2_000, HOUR_US)),
+            whole("month", CalendarQuota(100_000, "month", "UTC", "1")),
+        ),
         _with_leases,
         frozenset({"check known", "peek known", "lease known", "check suspended", "check stranger", "profile"}),
         {"sample_per_1024": 0},
     ),
+    "a replaced log": Scenario((), _with_replaced_limit, frozenset({"check known", "peek known"})),
     "records of another plan": Scenario(
         (per_key("log", SlidingLog(5, HOUR_US)), whole("all", bucket())),
         _with_old_records,
