@@ -176,8 +176,8 @@ def staff_client() -> Any:
 
     from tenants.models import Membership, Role
 
-    user = User.objects.create(username="bench", password="!")  # noqa: S106 - nobody can sign in with it
-    Membership.objects.create(user=user, role=Role.VIEWER)
+    user, _ = User.objects.get_or_create(username="bench", defaults={"password": "!"})
+    Membership.objects.get_or_create(user=user, defaults={"role": Role.VIEWER})
     client = Client(SERVER_NAME="localhost")
     client.force_login(user)
     return client

@@ -15,7 +15,7 @@ from quotas.api_keys import api_key_issue
 from quotas.models import AuditEvent
 from quotas.publishing import store
 from quotas.publishing.bypass_switches import BypassSwitch, switch_off, switch_on
-from quotas.publishing.reconciler import Reconciler
+from quotas.publishing.reconciler import MOST_SCANS, Reconciler
 from tests.quotas.publishing.conftest import Run
 from tests.quotas.publishing.worlds import (
     ENDPOINT,
@@ -129,6 +129,17 @@ def test_publisher_that_is_behind_repairs_nothing(client: redis.Redis, reconcile
     reconciler.check_shards()
     assert quota(client, "acme") == 11
     assert causes() == []
+
+
+def test_a_sweep_is_short_however_much_is_due(
+    client: redis.Redis, reconciler: Reconciler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An edit may be waiting meanwhile."""
+    monkeypatch.setattr("quotas.publishing.reconciler.ROUND_SECONDS", 1e-9)  # so a whole round is due at once
+    client.config_resetstat()
+    reconciler.sweep()
+    scans = client.info("commandstats")["cmdstat_hscan"]["calls"]
+    assert scans == MOST_SCANS < 4 * settings.HEADROOM_SHARDS
 
 
 def whole_round(reconciler: Reconciler) -> None:
