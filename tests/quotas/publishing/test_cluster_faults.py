@@ -26,7 +26,6 @@ from tests.quotas.publishing.conftest import Run
 from tests.quotas.publishing.worlds import differences, publisher_for, quota, tier_edit, wait_until
 from tests.valkeys import SpareValkey
 
-
 PLACES = (*range(settings.HEADROOM_SHARDS), keys.EVERYONES_SHARD)  # with the home of global limits
 
 
