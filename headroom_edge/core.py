@@ -155,7 +155,7 @@ class Core:
         going = [index for index in range(len(checks)) if index not in homes or homes[index].allowed]
         asked = [paid(checks[index]) if index in homes else checks[index] for index in going]
         found = dict(zip(going, (yield from here(asked)) if asked else [], strict=True))
-        unpaid = [index for index, decision in found.items() if decision.reason == ELSEWHERE]
+        unpaid = [index for index, decision in found.items() if _is_elsewhere(decision)]
         if unpaid:
             for index in unpaid:
                 limits.learn(checks[index].endpoint)
@@ -177,6 +177,8 @@ class Core:
         home = home_of(check)
         if function == CHECK and not check.holder:
             decision = yield from self._check_leased(limits.book, home, True)
+            if isinstance(decision, LeasedDecision):
+                return decision
         else:
             (decision,) = yield from self._decide(function, (home,), True)
         if decision.reason == UNKNOWN:
@@ -350,6 +352,10 @@ def _grant_of(reply: Reply) -> Grant | None:
 
 def _is_missing(reply: Reply) -> bool:
     return isinstance(reply, ReplyError) and "unction not found" in str(reply)
+
+
+def _is_elsewhere(decision: Decision) -> bool:
+    return not decision.allowed and decision.reason == ELSEWHERE
 
 
 def _is_unpaid(reply: Reply) -> bool:

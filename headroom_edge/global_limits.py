@@ -8,8 +8,8 @@ and then asks its tenant's shard. If that denies it, the home gets its units bac
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Final
 
 from headroom_edge.check import Check
 from headroom_edge.decision import Decision
@@ -97,23 +97,47 @@ def refused(check: Check, home: Decision, *, rows: bool) -> Decision:
     )
 
 
+_AT_ONCE: Final = frozenset(("allowed", "failure", "parts"))
+_LATER: Final = frozenset(each.name for each in fields(Decision)) - _AT_ONCE
+
+
+class CombinedDecision(Decision):
+    """Of the tenant's shard and of the home. Most callers look at `allowed` alone, so the rest is worked out on demand.
+
+    Until then its slots are empty, and Python asks `__getattr__`, as in LeasedDecision.
+    """
+
+    __slots__ = ("_check", "_rows")
+
+    _check: Check
+    _rows: bool  # whether the caller asked for rows
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._fill()
+        return object.__getattribute__(self, name)
+
+    def _fill(self) -> None:
+        own, home = self.parts
+        is_home = own.allowed and home.limit and (not own.limit or home.remaining < own.remaining)
+        tightest = home if is_home else own
+        self.check = self._check
+        self.reason, self.revision = own.reason, own.revision
+        self.limit, self.quota = tightest.limit, tightest.quota
+        self.remaining, self.reset_us = tightest.remaining, tightest.reset_us
+        self.retry_us, self.wait_us = own.retry_us, max(own.wait_us, home.wait_us)
+        self.holder = own.holder or home.holder
+        self.raw_receipt = own.raw_receipt
+        self.raw_rows = [*own.raw_rows, *home.raw_rows] if self._rows else ()
+
+
 def combined(check: Check, own: Decision, home: Decision, *, rows: bool) -> Decision:
-    """One decision of the tenant's shard and of the home, which both allowed, or the shard denied."""
-    tightest = home if own.allowed and home.limit and (not own.limit or home.remaining < own.remaining) else own
-    return Decision(
-        check,
-        own.allowed,
-        own.reason,
-        tightest.limit,
-        tightest.quota,
-        tightest.remaining,
-        tightest.reset_us,
-        own.retry_us,
-        max(own.wait_us, home.wait_us),
-        own.revision,
-        own.holder or home.holder,
-        own.raw_receipt,
-        own.failure or home.failure,
-        [*own.raw_rows, *home.raw_rows] if rows else (),
-        (own, home),
-    )
+    """One decision of the tenant's shard and of the home, which both allowed, or which the shard denied."""
+    decision = object.__new__(CombinedDecision)
+    decision.allowed = own.allowed
+    decision.failure = own.failure or home.failure
+    decision.parts = (own, home)
+    decision._check = check
+    decision._rows = rows
+    return decision

@@ -10,6 +10,7 @@ import pytest
 from redis.cluster import RedisCluster
 
 from headroom_edge import Check, keys
+from headroom_edge.leases.decision import LeasedDecision
 from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Policy
 from tests.clusters import SpareCluster
 from tests.headroom_edge.limiter.both import Either, MakeLimiter
@@ -95,6 +96,19 @@ def test_the_tightest_of_both_is_named(publish_globals: Publish, limiter: Either
     assert (decision.limit, decision.remaining) == ("total", 39)
     publish_globals(TOTAL, own=limit("own", "fixed_window", limit=10, window="1h"), revision=2)
     assert limiter.check(tenant=TENANT, endpoint=ENDPOINT).limit == "own"
+
+
+def test_a_busy_process_pays_from_blocks_and_is_counted_exactly(
+    publish_globals: Publish, limiter: Either, store: RedisCluster
+) -> None:
+    publish_globals(limit("total", "fixed_window", limit=10_000, window="1h"))
+    told = [limiter.check_many([Check(tenant, ENDPOINT)])[0] for tenant in TENANTS * 10]
+    assert all(each.allowed for each in told)
+    leased = [each for each in told if any(isinstance(part, LeasedDecision) for part in each.parts)]
+    assert leased
+    assert (leased[-1].check.tenant, leased[-1].reason, leased[-1].limit) == (TENANTS[-1], "ok", "total")
+    limiter.close()
+    assert used(store) == len(told)
 
 
 def test_a_peek_charges_nobody(publish_globals: Publish, limiter: Either, store: RedisCluster) -> None:
