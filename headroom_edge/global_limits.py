@@ -50,7 +50,7 @@ def paid(check: Check) -> PaidCheck:
 
 class GlobalLimits:
     def __init__(self, lease_ms: int, shards: int) -> None:
-        self.book = LeaseBook(lease_ms, shards, counts_denials=False)
+        self.book = LeaseBook(lease_ms, shards, of_globals=True)
         self.endpoints: set[str] = set()  # those that are known to have some; a shard tells of others
         self._lock = threading.Lock()
         self._denials = Dues()

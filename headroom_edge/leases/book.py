@@ -36,11 +36,12 @@ COST_OF_RECEIPT: Final = 2  # its position in the receipt of hr_check
 
 class LeaseBook:
     def __init__(
-        self, lease_ms: int, shards: int, clock: Callable[[], float] = monotonic, *, counts_denials: bool = True
+        self, lease_ms: int, shards: int, clock: Callable[[], float] = monotonic, *, of_globals: bool = False
     ) -> None:
-        """`counts_denials`: tell the store of denials that were repeated without asking it."""
+        """`of_globals`: all processes share few records, so a nearly empty one is spared, and denials are told to the
+        tenants' shards instead of here."""
         self.lease_ms = lease_ms
-        self._counts_denials = counts_denials
+        self._of_globals = of_globals
         self._shards = shards
         self._clock = clock
         self._start_over()
@@ -116,7 +117,7 @@ class LeaseBook:
                 return leased(block, check.subject, check.cost, price, left, now, rows)
         if denial is not None and price != UNKNOWN and denial.answers(price, now, rows):
             lease.count(price, now)
-            if self._counts_denials:
+            if not self._of_globals:
                 self._dues.deny(check.tenant, check.endpoint, denial.decision.limit, price)
             return denial.repeated(check, now, rows)
         return None
@@ -145,6 +146,8 @@ class LeaseBook:
             if decision.allowed and grant.calls and grant.cost:
                 self._open_block(lease, Block(grant, decision, ask.began_s))
                 self._know(lease, check)
+            elif decision.allowed and ask.want is not NOTHING and self._of_globals:
+                lease.spare(decision, self._clock())
             else:
                 self._remember(lease, check, decision)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from headroom_edge.leases.demand import NOTHING, Demand, Want
 
 PLAN_S: Final = 60.0
 SHORTEST_DENIAL_S: Final = 0.02
+EXACT_BELOW: Final = 1_000  # units of a limit; a smaller one has too little room for the blocks of several processes
 USUAL_MS: Final = 100  # the longest lease of a limit that does not say
 NEVER_LEASED: Final = frozenset("lc")  # queues and slots, by the plan's letters for algorithms
 UNKNOWN: Final = 2**62  # a price that no block can pay
@@ -138,6 +139,18 @@ class Lease:
         if settlement is None:
             return self.demand.want_first()
         return self.demand.want_next(now, length_s, settlement.spent_calls, settlement.spent_cost)
+
+    def spare(self, decision: Decision, now: float) -> None:
+        """A block was wanted, and too little was left for one: wait until there is more, instead of asking for each
+        request. What flows in meanwhile is not lost. A limit that is too small for blocks stays exact."""
+        scarce = min(decision.rows, key=lambda row: row.remaining, default=None)
+        if scarce is None or not self.plan.length_s or scarce.quota < EXACT_BELOW:
+            return
+        retry_us = int(SHORTEST_DENIAL_S * MICROSECONDS)
+        denial = replace(
+            decision, allowed=False, reason=LIMIT, limit=scarce.name, quota=scarce.quota, remaining=0, retry_us=retry_us
+        )
+        self.denial = Denial(denial, 1, now, now + SHORTEST_DENIAL_S)
 
     def deny(self, decision: Decision, price: int, now: float) -> None:
         lasts_s = min(max(decision.retry_us / MICROSECONDS, SHORTEST_DENIAL_S), self.plan.length_s)

@@ -16,7 +16,7 @@ from tests.faults.lease_worker import ALLOWED, ASKED, ENDPOINT, Tally, Workers
 
 __all__ = ["ALLOWED", "ASKED", "GlobalWorkers"]
 
-BURST = 20  # requests between two pauses
+BURST = 40  # requests between two pauses
 PAUSE_S = 0.005
 
 
