@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
 
 from headroom_edge.store.address import Address, ClusterAddress, SentinelAddress, StoreAddress
 from headroom_edge.store.breaker import Breaker, BreakerSettings, BreakerState
 from headroom_edge.store.cluster_pipeline import ClusterPipeline
-from headroom_edge.store.connection import Peer
-from headroom_edge.store.pipeline import Answer, Pipeline, Stream, dial_at
+from headroom_edge.store.pipeline import Answer, Pipeline, dial_at
 from headroom_edge.store.routing import Place
-from headroom_edge.store.sentinel import find_primary_on_loop, watch_on_loop
+from headroom_edge.store.sentinel import dial_primary_on_loop, watch_on_loop
 
 ONLY = Place("", 0)  # stands for the only server, where there is no cluster
 
@@ -59,11 +58,7 @@ class WatchedPipeline(Pipeline):
     """The primary that Sentinels watch."""
 
     def __init__(self, address: SentinelAddress, patience_s: float, connect_timeout_s: float, breaker: Breaker) -> None:
-        async def dial(on_lost: Callable[[Stream], None]) -> Stream:
-            primary = await find_primary_on_loop(address, connect_timeout_s)
-            return await dial_at(primary, connect_timeout_s, on_lost, Peer.PRIMARY)
-
-        super().__init__(dial, patience_s, breaker)
+        super().__init__(partial(dial_primary_on_loop, address, connect_timeout_s), patience_s, breaker)
         self._watching = self.loop.create_task(watch_on_loop(address, self, connect_timeout_s))
 
     def close(self) -> list[asyncio.Task[None]]:
