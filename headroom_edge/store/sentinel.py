@@ -58,7 +58,7 @@ def questions(name: str) -> list[bytes]:
 
 
 def candidates_of(address: SentinelAddress, sentinel: Address, replies: list[Any]) -> list[Address]:
-    """Where the primary may be. A server that is none refuses the greeting. Raises StoreError if there is no such name."""
+    """Where the primary may be. A server that is none refuses the greeting. Raises StoreError for an unknown name."""
     return [primary_of(address, replies[0], sentinel), *heirs_of(address, replies[1])]
 
 
