@@ -128,8 +128,12 @@ class Core:
         if not checks:
             return []
         wanted = self.rows if rows is None else rows
-        if self.globals is None:
-            return (yield from self._decide(function, checks, wanted))
+        limits = self.globals
+        if limits is None or (len(checks) == 1 and checks[0].endpoint not in limits.endpoints):
+            decisions = yield from self._decide(function, checks, wanted)
+            if limits is None or not _is_elsewhere(decisions[0]):
+                return decisions
+            limits.learn(checks[0].endpoint)
 
         def here(checks: Sequence[Check]) -> Conversation[list[Decision]]:
             return (yield from self._decide(function, checks, wanted))
