@@ -221,7 +221,7 @@ def listen(core: Core, causes: Counter[str]) -> None:
         causes[cause] += 1
         return decide(check, cause=cause, **about)
 
-    core.failures.decide = heard  # type: ignore[method-assign, assignment]
+    core.failures.decide = heard  # type: ignore[method-assign]
 
 
 def work(url: str, folder: Path, number: int, crowd: Crowd) -> None:

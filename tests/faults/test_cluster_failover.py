@@ -124,7 +124,7 @@ def survives(
 
 def is_primary(node: SpareValkey) -> bool:
     with node.client() as client:
-        return client.role()[0] == b"master"
+        return bool(client.role()[0] == b"master")
 
 
 def knows(cluster: SpareCluster, victim: SpareValkey, heir: SpareValkey) -> bool:
@@ -174,7 +174,7 @@ def test_a_planned_failover_is_noticed_by_nobody(spare_cluster: SpareCluster, tm
 
 def is_synced(node: SpareValkey) -> bool:
     with node.client() as client:
-        return client.info("replication").get("master_link_status") == "up"
+        return bool(client.info("replication").get("master_link_status") == "up")
 
 
 @pytest.mark.faults_long

@@ -95,7 +95,7 @@ def test_slots_that_move_again_and_again(
     figures(
         f"10 rounds there and back, {len(fleet.told)} answers within {budget_ms} ms, {fleet.full()} subjects at their "
         f"limit, wrong charges {len(wrong)}, degraded {len(fleet.degraded(moving))} of those that moved "
-        f"({len(new)} of new subjects) and {len(fleet.degraded(others))} of others"
+        f"({len(new)} of new subjects) and {len(fleet.degraded(others))} of others, mostly {fleet.causes.most_common(3)}"
     )
     fleet.assert_nothing_internal_surfaced()
     assert wrong == []
