@@ -19,6 +19,7 @@ from headroom_edge.store.breaker import Breaker, BreakerSettings, BreakerState
 from headroom_edge.store.connection import BlockingConnection, Peer
 from headroom_edge.store.node import Node, ToAll
 from headroom_edge.store.routing import (
+    LAST_SHARE,
     PAUSE_S,
     READ_MAP,
     Place,
@@ -86,6 +87,7 @@ class Cluster:
                 self._ask_all(everywhere, lambda step: ask(self._node(step.place), commands, deadline), deadline)
             )
         routing = Routing(commands)
+        patient_until = deadline - LAST_SHARE * (deadline - time.monotonic())
         while not routing.is_done:
             steps = routing.steps(self._slots)
             answers = self._ask_all(steps, lambda step: self._take(step, deadline, ask), deadline)
@@ -95,7 +97,7 @@ class Cluster:
                 self._read_soon()
             if routing.must_wait:
                 time.sleep(PAUSE_S)
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= (patient_until if routing.must_wait else deadline):
                 routing.give_up(StoreTimeoutError("the slot was moving for as long as the budget lasted"))
         return routing.replies
 

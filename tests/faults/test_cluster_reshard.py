@@ -5,6 +5,7 @@ Nothing that servers of a cluster say to each other reaches a caller, and nobody
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from redis.cluster import RedisCluster
 from headroom_edge import keys
 from headroom_edge.store.slots import slot_of
 from tests.clusters import SpareCluster
-from tests.faults.cluster_load import Crowd, Fleet
-from tests.headroom_edge.limiter.world import configuration, limit, many_tenants, publish
+from tests.faults.cluster_load import Crowd, Fleet, counts, listen
+from tests.headroom_edge.limiter.both import MakeLimiter
+from tests.headroom_edge.limiter.world import ENDPOINT, configuration, limit, many_tenants, publish
 from tests.valkeys import SpareValkey
 
 LIMIT = 20
@@ -77,6 +79,30 @@ def test_slots_that_move_under_load_charge_nobody_wrongly(published: SpareCluste
     assert not {"unknown_tenant", "not_ready"} & {each.reason for each in fleet.told}
 
 
+def test_a_slot_that_stays_half_moved_opens_no_breaker_and_leaves_no_doubt(
+    published: SpareCluster, make_limiter: MakeLimiter
+) -> None:
+    """A command that is repeated until its budget ends must not be sent when its reply cannot come in time."""
+    limiter = make_limiter(published.url, budget_ms=200)
+    assert limiter.ready(60_000)
+    causes: Counter[str] = Counter()
+    listen(limiter.core, causes)
+    prefix = keys.tenant_prefix(TENANTS[0])
+    source = published.owner_of(prefix)
+    target = next(node for node in published.primaries() if node is not source)
+    limiter.check(tenant=TENANTS[0], endpoint=ENDPOINT, subject={"key": "known"})
+    published.begin_move(slot_of(prefix), source, target)
+    published.move_keys(source, target, keys.tenants(keys.shard_of(TENANTS[0])))
+    for _ in range(5):
+        limiter.at_once(6, tenant=TENANTS[0], endpoint=ENDPOINT, subject={"key": "known"})
+    key_by_key(published, [slot_of(prefix)], source, target)
+    key_by_key(published, [slot_of(prefix)], target, source)
+    assert causes == {"the slot was moving for as long as the budget lasted": 30}
+    assert limiter.breaker.opened == 0
+    assert not limiter.check(tenant=TENANTS[0], endpoint=ENDPOINT, subject={"key": "known"}).degraded
+    assert counts(published, [(TENANTS[0], "known")], LIMIT) == {(TENANTS[0], "known"): 2}
+
+
 @pytest.mark.faults_long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("budget_ms", [20, 1_000])
@@ -85,7 +111,7 @@ def test_slots_that_move_again_and_again(
     published: SpareCluster, tmp_path: Path, move: Move, budget_ms: int, figures: Callable[[str], None]
 ) -> None:
     crowd = Crowd(TENANTS, subjects=60, limit=LIMIT, budget_ms=budget_ms)
-    fleet = Fleet(published.url, tmp_path / "fleet", crowd, count=4)
+    fleet = Fleet(published.url, tmp_path / "fleet", crowd, count=3)
     moving = [name for name in TENANTS if published.owner_of(keys.tenant_prefix(name)) is published.primaries()[0]]
     others = [name for name in TENANTS if name not in moving]
     with fleet.running():
@@ -95,7 +121,8 @@ def test_slots_that_move_again_and_again(
     figures(
         f"10 rounds there and back, {len(fleet.told)} answers within {budget_ms} ms, {fleet.full()} subjects at their "
         f"limit, wrong charges {len(wrong)}, degraded {len(fleet.degraded(moving))} of those that moved "
-        f"({len(new)} of new subjects) and {len(fleet.degraded(others))} of others, mostly {fleet.causes.most_common(3)}"
+        f"({len(new)} of new subjects) and {len(fleet.degraded(others))} of others, "
+        f"mostly {fleet.causes.most_common(3)}"
     )
     fleet.assert_nothing_internal_surfaced()
     assert wrong == []
