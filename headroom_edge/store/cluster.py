@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from headroom_edge.store.breaker import Breaker, BreakerSettings, BreakerState
 from headroom_edge.store.connection import BlockingConnection, Peer
 from headroom_edge.store.node import Node, ToAll
 from headroom_edge.store.routing import (
+    LAST_SHARE,
     PAUSE_S,
     READ_MAP,
     Place,
@@ -34,7 +35,7 @@ from headroom_edge.store.routing import (
 REREAD_S: Final = 0.1  # while a primary does not answer ...
 REREAD_LATER_S: Final = 1.0  # ... and after it has not for longer than
 PATIENT_S: Final = 10.0
-AT_ONCE: Final = 8  # primaries that are asked at the same time, for calls that concern several
+AT_ONCE: Final = 8  # threads that ask one primary, for calls that concern several
 
 
 class Cluster:
@@ -52,7 +53,8 @@ class Cluster:
         self._trouble: StoreError | None = None  # why the map could not be read
         self._is_reading = False
         self._is_closed = False
-        self._executor: ThreadPoolExecutor | None = None
+        # One for each primary: threads that wait for one that hangs must not be missing for the others.
+        self._helpers: dict[Place, ThreadPoolExecutor] = {}
 
     def exchange(self, commands: Sequence[bytes], deadline: float) -> list[Any]:
         if len(commands) == 1 and type(commands) is not ToAll:
@@ -80,18 +82,22 @@ class Cluster:
             error = self._trouble or StoreTimeoutError("the cluster's map was not read within the budget")
             return [error] * len(commands)
         if type(commands) is ToAll:
-            return worst(self._ask_all([partial(ask, node, commands, deadline) for node in self._owners()]))
+            everywhere = [Step(place, [], list(commands), []) for place in self._slots.places]
+            return worst(
+                self._ask_all(everywhere, lambda step: ask(self._node(step.place), commands, deadline), deadline)
+            )
         routing = Routing(commands)
+        patient_until = deadline - LAST_SHARE * (deadline - time.monotonic())
         while not routing.is_done:
             steps = routing.steps(self._slots)
-            answers = self._ask_all([partial(self._take, step, deadline, ask) for step in steps])
+            answers = self._ask_all(steps, lambda step: self._take(step, deadline, ask), deadline)
             for step, replies in zip(steps, answers, strict=True):
                 routing.heard(step, replies, self._slots)
             if routing.is_map_old:
                 self._read_soon()
             if routing.must_wait:
                 time.sleep(PAUSE_S)
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= (patient_until if routing.must_wait else deadline):
                 routing.give_up(StoreTimeoutError("the slot was moving for as long as the budget lasted"))
         return routing.replies
 
@@ -101,19 +107,25 @@ class Cluster:
             self._read_soon()
         return replies
 
-    def _ask_all(self, questions: Sequence[Callable[[], list[Any]]]) -> list[list[Any]]:
+    def _ask_all(self, steps: Sequence[Step], take: Callable[[Step], list[Any]], deadline: float) -> list[list[Any]]:
         """At the same time, so that one server that hangs does not use up the others' budget."""
-        if len(questions) == 1:
-            return [questions[0]()]
-        with self._lock:
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(AT_ONCE, "headroom-cluster")
-            executor = self._executor
-        others = [executor.submit(question) for question in questions[1:]]
-        return [questions[0](), *(other.result() for other in others)] if questions else []
+        if not steps:
+            return []
+        others = [self._submit(step, take) for step in steps[1:]]
+        return [take(steps[0]), *(_replies_of(*each, deadline) for each in zip(steps[1:], others, strict=True))]
 
-    def _owners(self) -> list[Node]:
-        return [self._node(place) for place in self._slots.places]
+    def _submit(self, step: Step, take: Callable[[Step], list[Any]]) -> Future[list[Any]] | None:
+        """None if the limiter is closed, or no thread can be started."""
+        with self._lock:
+            if self._is_closed:
+                return None
+            helpers = self._helpers.get(step.place)
+            if helpers is None:
+                helpers = self._helpers[step.place] = ThreadPoolExecutor(AT_ONCE, "headroom-cluster")
+        try:
+            return helpers.submit(take, step)
+        except RuntimeError:
+            return None
 
     def _node(self, place: Place) -> Node:
         node = self._nodes.get(place)
@@ -141,9 +153,9 @@ class Cluster:
         with self._lock:
             self._is_closed = True
             self._lock.notify_all()
-            executor, self._executor = self._executor, None
-        if executor is not None:
-            executor.shutdown(wait=False)
+            helpers, self._helpers = self._helpers, {}
+        for each in helpers.values():
+            each.shutdown(wait=False)
         for node in self._nodes.values():
             node.close()
 
@@ -209,8 +221,22 @@ class Cluster:
             owners = found.places
             gone = [node for place, node in self._nodes.items() if place not in owners]
             self._nodes = {place: node for place, node in self._nodes.items() if place in owners}
+            idle = [self._helpers.pop(place) for place in list(self._helpers) if place not in owners]
             self._lock.notify_all()
+        for helpers in idle:
+            helpers.shutdown(wait=False)
         close_all(gone)
+
+
+def _replies_of(step: Step, asked: Future[list[Any]] | None, deadline: float) -> list[Any]:
+    if asked is None:
+        return [StoreLostError("the limiter is closed, or no thread could be started")] * len(step.commands)
+    try:
+        return asked.result(max(0.0, deadline - time.monotonic()))
+    except TimeoutError:
+        if asked.cancel():  # it waited behind others, and was never sent
+            return [StoreTimeoutError("no reply within the budget")] * len(step.commands)
+        return asked.result()  # it is about to end: it has the same deadline
 
 
 def close_all(nodes: Iterable[Node]) -> None:

@@ -19,6 +19,7 @@ from headroom_edge.store.connection import Peer
 from headroom_edge.store.node import ToAll
 from headroom_edge.store.pipeline import Answer, PendingCall, Pipeline, dial_at
 from headroom_edge.store.routing import (
+    LAST_SHARE,
     PAUSE_S,
     READ_MAP,
     Place,
@@ -190,6 +191,7 @@ class _ClusterCall:
         self._cluster = cluster
         self._commands = commands
         self._deadline = time.monotonic() + budget_s
+        self._patient_until = self._deadline - LAST_SHARE * budget_s
         self._answer = answer
         self._is_counted = is_counted
         self._routing = Routing(commands)
@@ -247,7 +249,7 @@ class _ClusterCall:
         routing = self._routing
         if routing.is_map_old:
             self._cluster.read_soon()
-        if not routing.is_done and not self._left_s:
+        if time.monotonic() >= (self._patient_until if routing.must_wait else self._deadline):
             routing.give_up(StoreTimeoutError("the slot was moving for as long as the budget lasted"))
         if routing.is_done:
             self._tell(routing.replies)

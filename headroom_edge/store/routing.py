@@ -21,6 +21,9 @@ ASKING: Final = pack(("ASKING",))
 READ_MAP: Final = pack(("CLUSTER", "SLOTS"))
 MOVES_AT_MOST: Final = 3
 PAUSE_S: Final = 0.0015  # about as long as a key takes to move
+# Of the budget, for the last attempt. One that ended in mid-reply would count as the server's failure, and it would not
+# be known whether the request was counted.
+LAST_SHARE: Final = 0.25
 LIBRARY: Final = b"*3\r\n$8\r\nFUNCTION"
 LOST: Final = StoreRefusedError("no server of the cluster owns this slot")
 CIRCLE: Final = StoreRefusedError("the servers of the cluster refer to each other in a circle")
