@@ -88,7 +88,7 @@ def limit_shown(explained: ExplainedLimit) -> dict[str, Any]:
     effective = explained.effective
     return {
         "limit": {"name": effective.limit.name, **limit_fields(effective.limit)},
-        "words": limit_words(effective.limit),
+        "words": limit_words(effective.limit, is_global=effective.is_global),
         "scope": effective.scope,
         "is_global": effective.is_global,
         "source": effective.source,

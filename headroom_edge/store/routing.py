@@ -55,13 +55,23 @@ def redirection_of(error: ReplyError, asked: Place) -> Redirection | None:
 
 
 def is_passing(error: ReplyError) -> bool:
-    """Whether the slot is on its way, or its new owner is being elected: nothing was changed, and it may soon work."""
+    """Whether the slot is on its way: nothing was changed, and it may work in a moment."""
     text = str(error)
-    return "non local key" in text or text.startswith(("TRYAGAIN", "CLUSTERDOWN"))
+    return "non local key" in text or text.startswith("TRYAGAIN")
+
+
+def is_down(error: ReplyError) -> bool:
+    """Whether the server does not decide now: a new owner is elected, or it has just come back.
+
+    That takes seconds. To wait for it would use up the budget, also of what the caller asks of the other servers.
+    """
+    return str(error).startswith("CLUSTERDOWN")
 
 
 def needs_routing(reply: Any, place: Place) -> bool:
-    return isinstance(reply, ReplyError) and (redirection_of(reply, place) is not None or is_passing(reply))
+    if not isinstance(reply, ReplyError):
+        return False
+    return redirection_of(reply, place) is not None or is_passing(reply) or is_down(reply)
 
 
 def tag_of(command: bytes) -> bytes:
@@ -190,6 +200,7 @@ class Routing:
             self._todo[index] = None
             self.must_wait = True
         elif redirection is None:
+            self.is_map_old |= is_down(reply)
             self._settle(index, reply)
         elif not redirection.is_move:
             self._todo[index] = redirection.place

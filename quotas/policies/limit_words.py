@@ -26,9 +26,9 @@ class Short:
         return f"{self.main} {self.rest}".rstrip()
 
 
-def limit_words(limit: Limit) -> str:
+def limit_words(limit: Limit, *, is_global: bool = False) -> str:
     unit = ", in units of cost" if limit.unit == "cost" else ""
-    words = f"{limit.algorithm.words()}{unit}, per {subject_words(limit.subject)}, {MODES[limit.mode]}"
+    words = f"{limit.algorithm.words()}{unit}, {counted_words(limit.subject, is_global)}, {MODES[limit.mode]}"
     lease = lease_words(limit.lease_ms)
     return f"{words}, {lease}" if lease else words
 
@@ -43,6 +43,14 @@ def lease_words(lease_ms: int | None) -> str:
 def milliseconds(ms: int) -> str:
     """`250 ms`, `1 s`."""
     return f"{ms // 1_000} s" if ms % 1_000 == 0 else f"{ms:,} ms"
+
+
+def counted_words(subject: Subject, is_global: bool) -> str:
+    """Whom one counter is for: `per API key`, or `all tenants together` for a global limit."""
+    if is_global and not subject.alternatives:
+        return "all tenants together"
+    per = f"per {subject_words(subject)}"
+    return f"{per}, all tenants together" if is_global else per
 
 
 def subject_words(subject: Subject) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from quotas.policies.allowance import Allowance, allowance_of
 from quotas.policies.explain import ExplainedLimit
-from quotas.policies.limit_words import Short, algorithm_words, lease_words, limit_short, subject_words
+from quotas.policies.limit_words import Short, algorithm_words, counted_words, lease_words, limit_short, subject_words
 from quotas.policies.resolve import Effective
 from quotas.policies.spec import EVERYWHERE, Limit
 from quotas.recommendations.suggestion import Suggestion, suggestion_for_tenant
@@ -45,6 +45,10 @@ class TenantLimit:
     @property
     def subject(self) -> str:
         return subject_words(self.limit.subject)
+
+    @property
+    def counted(self) -> str:
+        return counted_words(self.limit.subject, self.effective.is_global)
 
     @property
     def short(self) -> Short:

@@ -8,7 +8,7 @@ from dashboards.pages.tenant.limits import Rung
 from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.decision import NEVER, Decision, LimitRow
 from quotas.policies.explain import ExplainedLimit, Verdict
-from quotas.policies.limit_words import lease_words, limit_short, override_words, subject_words
+from quotas.policies.limit_words import counted_words, lease_words, limit_short, override_words
 from quotas.policies.spec import Override
 from quotas.usage.queries.denial_log import wait_words
 
@@ -31,7 +31,7 @@ class Rule:
     def counted(self) -> str:
         """What is counted together."""
         effective = self.explained.effective
-        who = "all tenants together" if effective.is_global else f"per {subject_words(effective.limit.subject)}"
+        who = counted_words(effective.limit.subject, effective.is_global)
         where = "all endpoints" if effective.scope == "*" else effective.scope
         lease = lease_words(effective.limit.lease_ms)
         return f"{who}, {where}, in {effective.limit.unit}" + (f"; {lease}" if lease else "")

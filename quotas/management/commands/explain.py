@@ -49,7 +49,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
 
 def _limit_lines(explained: ExplainedLimit) -> Iterator[str]:
     effective = explained.effective
-    yield f"  {effective.limit.name}: {_words(effective.limit)}"
+    yield f"  {effective.limit.name}: {_words(effective.limit, is_global=effective.is_global)}"
     yield f"      from {effective.source}, counted on {_counted(effective.scope)}"
     for override in explained.overrides:
         yield f"      changed by {_override(override)}"
@@ -57,8 +57,8 @@ def _limit_lines(explained: ExplainedLimit) -> Iterator[str]:
         yield f"      instead of {lost.source}: {_words(lost.limit)}"
 
 
-def _words(limit: Limit) -> str:
-    return f"{limit.algorithm.name}, {limit_words(limit)}"
+def _words(limit: Limit, *, is_global: bool = False) -> str:
+    return f"{limit.algorithm.name}, {limit_words(limit, is_global=is_global)}"
 
 
 def _counted(scope: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -140,6 +141,26 @@ def test_a_dead_primary_concerns_its_own_tenants_only_and_its_replica_takes_over
     assert degraded == 0
     assert {tenant: limiter.peek(tenant=tenant, endpoint=ENDPOINT).remaining for tenant in others} == limits_left
     assert limiter.breaker.state is BreakerState.CLOSED
+
+
+def test_a_server_that_calls_the_cluster_down_does_not_use_up_the_budget(
+    cluster: SpareCluster, limiter: Either
+) -> None:
+    """It says so for seconds. A caller may have asked it for something else first, such as the owner of a key."""
+    ask_all(limiter)
+    tenant = TENANTS[0]
+    key = keys.tenant_prefix(tenant)
+    owner = cluster.owner_of(key)
+    cluster.on(owner, "CLUSTER", "DELSLOTS", slot_of(key))
+    try:
+        began = time.monotonic()
+        decisions = limiter.check_many([Check(each, ENDPOINT) for each in TENANTS], budget_ms=60_000)
+        assert time.monotonic() - began < 30
+    finally:
+        cluster.on(owner, "CLUSTER", "ADDSLOTS", slot_of(key))
+    assert {each.check.tenant: each.degraded for each in decisions}[tenant]
+    assert sum(each.degraded for each in decisions) < 10
+    until(lambda: not limiter.check(tenant=tenant, endpoint=ENDPOINT).degraded)
 
 
 def test_a_plain_url_at_a_node_lets_nobody_through_and_says_which_url_to_write(

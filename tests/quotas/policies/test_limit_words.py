@@ -73,3 +73,11 @@ def test_an_override_says_what_it_changes() -> None:
 
 def test_algorithms_are_called_by_their_names() -> None:
     assert [algorithm_words(name) for name in ("sliding_log", "gcra")] == ["sliding log", "GCRA"]
+
+
+def test_a_global_limit_counts_all_tenants_together() -> None:
+    fields = {"algorithm": "token_bucket", "rate": 5, "burst": 10}
+    words = limit_words(limit_parse("backend", fields), is_global=True)
+    assert words == "5/s sustained, up to 10 at once, all tenants together, enforced"
+    by_address = limit_words(limit_parse("backend", {**fields, "subject": "ip"}), is_global=True)
+    assert by_address == "5/s sustained, up to 10 at once, per address, all tenants together, enforced"
