@@ -45,7 +45,9 @@ class LeasedDecision(Decision):
         passed_us = int((self._now - block.began_s) * MICROSECONDS)
         spent_calls, spent_cost = block.granted_calls - self._calls, block.granted_cost - self._left
         rows = aged(granted.raw_rows, passed_us, spent_calls, spent_cost)
-        self.check = Check(granted.check.tenant, granted.check.endpoint, self._subject or {}, self._cost)
+        # Of the grant's own kind: Check would refuse the name under which global limits are counted.
+        kind: type[Check] = type(granted.check)
+        self.check = kind(granted.check.tenant, granted.check.endpoint, self._subject or {}, self._cost)
         self.reason = "ok"
         self.revision = granted.revision
         self.retry_us = self.wait_us = 0
