@@ -134,6 +134,8 @@ local function decide_with_home(var, check, deadline)
     return global_limits.refused(check, home)
   end
   local paid = checks.paid(check, home.holder)
+  -- A home that does not answer must not use up the time of the tenant's own limits.
+  if home.failure then deadline = clock.now() + settings.budget_s end
   local own = decide_here(var, paid, deadline)
   local part = { check = home_check, decision = home }
   if not own.allowed then undo { part } end
