@@ -116,7 +116,8 @@ def combined(check: Check, own: Decision, home: Decision, *, rows: bool) -> Deci
         own.revision,
         own.holder or home.holder,
         own.raw_receipt,
-        own.failure or home.failure,
+        # What a limit of the tenant denies is no matter of the home's failure mode.
+        own.failure or (home.failure if own.allowed else None),
         [*own.raw_rows, *home.raw_rows] if rows else (),
         (own, home),
     )

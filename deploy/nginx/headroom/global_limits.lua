@@ -53,7 +53,8 @@ function global_limits.combined(own_part, home_part)
   end
   found.wait_us = math.max(own.wait_us, home.wait_us)
   if own.holder == "" then found.holder = home.holder end
-  found.failure = own.failure or home.failure
+  -- What a limit of the tenant denies is no matter of the home's failure mode.
+  found.failure = own.failure or own.allowed and home.failure or nil
   found.parts = { own_part, home_part }
   return found
 end

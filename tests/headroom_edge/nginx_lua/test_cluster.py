@@ -1,4 +1,4 @@
-"""nginx's Lua on a real cluster: it learns from redirections where a tenant is, and pays global limits at their home."""
+"""nginx's Lua on a real cluster: it learns where a tenant is, and pays global limits at their home."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ PLAIN = "redis://127.0.0.1:6379/0"
         (
             "redis+cluster://127.0.0.1:1,127.0.0.1:2/3",
             "",
-            "a cluster has no database 3; leave it out of the store's URL.",
+            "a cluster has no database 3; leave it out",
         ),
         ("unix+cluster:///run/valkey.sock", "", "the store's URL has an unsupported scheme"),
         (PLAIN, "shards = 0,", "shards is 0; set it to a whole number from 1 to 16384."),
