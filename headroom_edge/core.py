@@ -157,7 +157,7 @@ class Core:
             if check.endpoint in limits.endpoints:
                 homes[index] = yield from self._ask_home(limits, function, check)
         going = [index for index in range(len(checks)) if index not in homes or homes[index].allowed]
-        asked = [paid(checks[index]) if index in homes else checks[index] for index in going]
+        asked = [paid(checks[index], homes[index]) if index in homes else checks[index] for index in going]
         found = dict(zip(going, (yield from here(asked)) if asked else [], strict=True))
         unpaid = [index for index, decision in found.items() if _is_elsewhere(decision)]
         if unpaid:
@@ -167,7 +167,7 @@ class Core:
             found.update(zip(unpaid, again, strict=True))
         denied = [home for index, home in homes.items() if home.allowed and not found[index].allowed]
         if denied and function == CHECK:
-            yield from self._give_back(limits, denied)
+            yield from self.undo(denied)
         return [
             found[index]
             if index not in homes
@@ -196,18 +196,21 @@ class Core:
                 limits.denied(check, decision)
         return decision
 
-    def _give_back(self, limits: GlobalLimits, homes: Sequence[Decision]) -> Conversation[None]:
-        """What the home charged for requests that their shard denied. Units of a block go back into it."""
+    def undo(self, decisions: Sequence[Decision]) -> Conversation[None]:
+        """Release and refund what the allowed ones were charged, in one round trip. Units of a block go back into it.
+
+        If the store does not answer, they stay charged: never more than the limit is admitted.
+        """
         commands = []
-        for home in homes:
-            if isinstance(home, LeasedDecision):
-                limits.book.refund(home)
-            elif home.receipt and not home.degraded:
-                commands.append(encode_call("hr_refund", home.check, self.shards, home.receipt))
-                if home.holder:
-                    commands.append(encode_call("hr_release", home.check, self.shards, home.holder))
+        for decision in _charged(decisions):
+            if isinstance(decision, LeasedDecision):
+                self._refund_leased(decision)
+                continue
+            if decision.holder:
+                commands.append(encode_call("hr_release", decision.check, self.shards, decision.holder))
+            if decision.receipt:
+                commands.append(encode_call("hr_refund", decision.check, self.shards, decision.receipt))
         if commands:
-            # If it is not answered, the units stay charged: never more than the limit is admitted.
             yield commands
 
     def answered(self, check: Check, reply: Reply) -> Decision | None:
@@ -344,6 +347,16 @@ class Core:
         # With a URL of the wrong kind no limit would ever be enforced, so nobody is let through.
         is_wrong = isinstance(cause, StoreAddressError)
         return self.failures.decide(check, reason=UNAVAILABLE, cause=str(cause), mode="closed" if is_wrong else None)
+
+
+def _charged(decisions: Sequence[Decision]) -> list[Decision]:
+    """Those that the store allowed, each by itself where a decision is of the shard and of global limits.
+
+    What global limits charged for a request that its shard denied was given back with that denial.
+    """
+    allowed = [decision for decision in decisions if decision.allowed]
+    parts = [part for decision in allowed for part in decision.parts or (decision,)]
+    return [part for part in parts if part.allowed and not part.degraded]
 
 
 def _grant_of(reply: Reply) -> Grant | None:

@@ -15,6 +15,7 @@ from headroom_edge.check import Check
 from headroom_edge.decision import Decision
 from headroom_edge.keys import EVERYONE
 from headroom_edge.leases.book import LeaseBook
+from headroom_edge.leases.decision import LeasedDecision
 from headroom_edge.leases.dues import DenialReport, Dues
 
 ELSEWHERE: Final = "global"  # the reason of a shard that was asked before the home
@@ -44,8 +45,10 @@ def home_of(check: Check) -> HomeCheck:
     return HomeCheck(EVERYONE, check.endpoint, check.subject, check.cost, check.holder)
 
 
-def paid(check: Check) -> PaidCheck:
-    return PaidCheck(check.tenant, check.endpoint, check.subject, check.cost, check.holder)
+def paid(check: Check, home: Decision) -> PaidCheck:
+    # A holder that the home made up is the shard's too: one id releases both slots. A block never holds any.
+    holder = check.holder or ("" if isinstance(home, LeasedDecision) else home.holder)
+    return PaidCheck(check.tenant, check.endpoint, check.subject, check.cost, holder)
 
 
 class GlobalLimits:
@@ -136,7 +139,8 @@ def combined(check: Check, own: Decision, home: Decision, *, rows: bool) -> Deci
     """One decision of the tenant's shard and of the home, which both allowed, or which the shard denied."""
     decision = object.__new__(CombinedDecision)
     decision.allowed = own.allowed
-    decision.failure = own.failure or home.failure
+    # What a limit of the tenant denies is no matter of the home's failure mode.
+    decision.failure = own.failure or (home.failure if own.allowed else None)
     decision.parts = (own, home)
     decision._check = check
     decision._rows = rows

@@ -8,13 +8,16 @@ local checks = require "headroom.checks"
 local chores = require "headroom.chores"
 local clock = require "headroom.clock"
 local credentials = require "headroom.credentials"
+local denials = require "headroom.denials"
 local failures = require "headroom.failures"
+local global_limits = require "headroom.global_limits"
 local headers = require "headroom.headers"
 local problems = require "headroom.problems"
 local settings = require "headroom.settings"
 local store = require "headroom.store"
 
 local HOLDS_KEPT = 10000
+local WRONG_KIND = "it is a server of a cluster; write the store's URL as redis+cluster://host:port"
 
 local headroom = { VERSION = chores.version }
 local holds, holds_count = {}, 0 -- slots of requests that have not ended, by request
@@ -49,8 +52,12 @@ local function fallback_of(var)
   return "closed"
 end
 
+-- With a URL of the wrong kind no limit would ever be enforced, so nobody is let through.
+local function is_wrong_kind(problem) return not settings.is_cluster and string.find(problem, "^MOVED ") end
+
 -- The caller is not known, so no plan's failure mode applies.
 local function without_caller(mode, cause)
+  if is_wrong_kind(cause) then mode, cause = "closed", WRONG_KIND end
   ngx.log(ngx.WARN, "headroom: the caller cannot be looked up: ", cause)
   if mode == "closed" then return refuse(problems.unavailable(), { ["Headroom-Degraded"] = "closed" }) end
   ngx.header["Headroom-Degraded"] = "open"
@@ -62,11 +69,11 @@ local function ask(check, deadline)
     local decision, problem, is_own = leases.decide(check, deadline)
     if decision or problem then return decision, problem, is_own end
   end
-  local replies, problem = store.ask(checks.command(check), 1, deadline)
-  if not replies then return nil, problem end
-  local decision = checks.decision(check, replies[1])
+  local reply, problem = store.ask(checks.command(check), deadline)
+  if reply == nil then return nil, problem end
+  local decision = checks.decision(check, reply)
   if decision then return decision end
-  return nil, type(replies[1]) == "table" and replies[1].error or "the store's answer cannot be read"
+  return nil, type(reply) == "table" and reply.error or "the store's answer cannot be read"
 end
 
 local function learn(check, decision)
@@ -80,33 +87,88 @@ local function learn(check, decision)
   end
 end
 
-local function decide(var, check, deadline)
+local function without_store(var, check, problem)
+  if is_wrong_kind(problem) then
+    return failures.decide(check, "unavailable", WRONG_KIND, "closed", true)
+  end
+  return failures.decide(check, "unavailable", problem, fallback_of(var))
+end
+
+-- The decision of the tenant's shard, or of the home of global limits.
+local function decide_here(var, check, deadline)
   local decision, problem, is_own = ask(check, deadline)
-  if not decision then return failures.decide(check, "unavailable", problem, fallback_of(var)) end
+  if not decision then return without_store(var, check, problem) end
   if is_own then return decision end
-  if decision.reason == "not_ready" then
+  -- The home always knows the tenant `*`, unless it has no configuration.
+  if decision.reason == "not_ready" or check.payer and decision.reason == "unknown_tenant" then
     return failures.decide(check, "not_ready", "the store has no configuration yet", fallback_of(var))
   end
   learn(check, decision)
   return decision
 end
 
+-- Gives back what parts of a decision were charged. If the store does not answer, it stays charged.
+local function undo(parts)
+  local commands = {}
+  for _, part in ipairs(parts) do
+    local check, decision = part.check, part.decision
+    if decision.block then
+      leases.put_back(decision)
+    elseif not decision.failure and #decision.receipt > 0 then
+      if decision.holder ~= "" then commands[#commands + 1] = checks.call("hr_release", check, decision.holder) end
+      commands[#commands + 1] = checks.call("hr_refund", check, checks.receipt(decision))
+    end
+  end
+  if #commands > 0 then store.ask_all(commands, clock.now() + settings.budget_s) end
+end
+
+-- Asks the home of global limits first, then the tenant's shard.
+local function decide_with_home(var, check, deadline)
+  local home_check = checks.home(check)
+  local home = decide_here(var, home_check, deadline)
+  -- A decision from a block is changed by the next request that spends one.
+  home = home.block and global_limits.kept(home) or home
+  global_limits.heard(check, home)
+  if not home.allowed then
+    if not home.failure then denials.count(check, home.limit, tonumber(check.cost) or 1) end
+    return global_limits.refused(check, home)
+  end
+  local paid = checks.paid(check, home.holder)
+  -- A home that does not answer must not use up the time of the tenant's own limits.
+  if home.failure then deadline = clock.now() + settings.budget_s end
+  local own = decide_here(var, paid, deadline)
+  local part = { check = home_check, decision = home }
+  if not own.allowed then undo { part } end
+  return global_limits.combined({ check = paid, decision = own }, part)
+end
+
+local function decide(var, check, deadline)
+  if global_limits.are_on(check.endpoint) then return decide_with_home(var, check, deadline) end
+  local decision = decide_here(var, check, deadline)
+  if decision.reason ~= "global" then return decision end
+  -- Nothing was counted.
+  global_limits.learn(check.endpoint)
+  return decide_with_home(var, check, deadline)
+end
+
+local function parts_of(check, decision) return decision.parts or { { check = check, decision = decision } } end
+
 -- A request by its connection and its number there. ngx.ctx would be lost in an internal redirect.
 local function request_of(var) return var.connection .. ":" .. var.connection_requests end
 
 local function hold(var, check, decision)
   if decision.holder == "" or holds_count >= HOLDS_KEPT then return end
-  holds[request_of(var)] = checks.call("hr_release", check, decision.holder)
-  holds_count = holds_count + 1
+  local releases = {}
+  for _, part in ipairs(parts_of(check, decision)) do
+    local holder = part.decision.holder
+    if holder ~= "" then releases[#releases + 1] = checks.call("hr_release", part.check, holder) end
+  end
+  holds[request_of(var)], holds_count = releases, holds_count + 1
 end
 
 -- The caller does not wait that long, so the charge is refunded.
 local function too_late(check, decision, fields)
-  local commands, count = checks.call("hr_refund", check, checks.receipt(decision)), 1
-  if decision.holder ~= "" then
-    commands, count = checks.call("hr_release", check, decision.holder) .. commands, 2
-  end
-  store.ask(commands, count, clock.now() + settings.budget_s)
+  undo(parts_of(check, decision))
   return refuse(problems.late(decision, settings.limits_url), fields)
 end
 
@@ -157,10 +219,10 @@ end
 function headroom.release()
   if holds_count == 0 then return end
   local request = request_of(ngx.var)
-  local release = holds[request]
-  if not release then return end
+  local releases = holds[request]
+  if not releases then return end
   holds[request], holds_count = nil, holds_count - 1
-  chores.release_soon(release)
+  for _, release in ipairs(releases) do chores.release_soon(release) end
 end
 
 return headroom

@@ -329,11 +329,14 @@ def _field(sentence: str) -> str:
 
 
 def _released(core: Core, check: Check) -> Conversation[int]:
-    held = [check, home_of(check)] if check.endpoint in core.global_endpoints else [check]
-    commands = [encode_call("hr_release", each, core.shards, check.holder) for each in held]
-    try:
-        return sum(map(int, (yield from core.read(*commands))))
-    except StoreError:
-        for command in commands:
+    """In a cluster also at the home of global limits, whichever process has taken the slot there."""
+    released = 0
+    for held in [check] if core.globals is None else [check, home_of(check)]:
+        command = encode_call("hr_release", held, core.shards, check.holder)
+        try:
+            (reply,) = yield from core.read(command)
+        except StoreError:
             core.chores.release_later(command)
-        return 0
+        else:
+            released += int(reply)
+    return released

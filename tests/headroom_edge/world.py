@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from socketserver import ThreadingMixIn
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import redis
 import uvicorn
+from redis.cluster import RedisCluster
 
 from headroom_edge import keys
 from headroom_edge.directory import MARKER, PEPPER, ROUTES, TOKEN, Credential, encode_routes, secret_hash
@@ -71,13 +72,16 @@ def configuration(*limits: Limit, endpoints: Mapping[str, tuple[Limit, ...]] | N
     )
 
 
-def publish_world(store: redis.Redis, *limits: Limit, endpoints: Mapping[str, tuple[Limit, ...]] | None = None) -> None:
+def publish_world(
+    store: redis.Redis | RedisCluster, *limits: Limit, endpoints: Mapping[str, tuple[Limit, ...]] | None = None
+) -> None:
     publish(store, configuration(*limits, endpoints=endpoints))
     publish_directory(store)
 
 
-def publish_directory(store: redis.Redis, routes: tuple[Route, ...] = ROUTES_OF_RIDES) -> None:
-    with store.pipeline(transaction=True) as pipe:
+def publish_directory(store: redis.Redis | RedisCluster, routes: tuple[Route, ...] = ROUTES_OF_RIDES) -> None:
+    # A transaction cannot concern several servers.
+    with cast("redis.Redis", store).pipeline(transaction=not isinstance(store, RedisCluster)) as pipe:
         for shard in range(keys.SHARDS):
             pipe.hset(keys.credentials(shard), MARKER, "1")
         for text, credential in CREDENTIALS.items():

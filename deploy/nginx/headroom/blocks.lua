@@ -66,6 +66,11 @@ function blocks.spend(block)
   return left
 end
 
+-- Puts one request back. If the block was sealed meanwhile, that request stays accounted: never too few are.
+function blocks.put_back(block)
+  if clock.now() < block.ends_s then shared:incr(block.counter, 1) end
+end
+
 -- Ends a block for all workers. Returns how many requests were spent; nil if it was sealed before, false if it is gone.
 function blocks.seal(block)
   local value = shared:incr(block.counter, -SEAL)

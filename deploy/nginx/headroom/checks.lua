@@ -11,10 +11,15 @@ local UNREGISTERED = "-" -- no endpoint has this name, so only the limits on `*`
 local HEADS_KEPT = 16384
 local ROWS_FROM = 13
 
-local checks = {}
+local EVERYONE, EVERYONES_SHARD = "*", "all" -- the plans of global limits in a cluster, and where they are
+
+local checks = { EVERYONE = EVERYONE }
 local heads = recent_cache.new(HEADS_KEPT)
 
-local function shard_of(tenant) return crc32(tenant) % settings.shards end
+local function shard_of(tenant)
+  if tenant == EVERYONE then return EVERYONES_SHARD end
+  return crc32(tenant) % settings.shards
+end
 
 -- The first `most` characters of UTF-8 text.
 local function cut(text, most)
@@ -68,6 +73,7 @@ function checks.new(var, tenant, key)
 end
 
 local FIRST = { "key", "ip" }
+local PAID = word("GLOBAL") .. word("paid")
 
 -- Encodes the dimensions into check.subject, and counts their words. Not needed for what a lease decides.
 local function encode(check)
@@ -82,6 +88,26 @@ local function encode(check)
     end
   end
   check.subject, check.words = concat(parts), count
+end
+
+-- The same check of a request that global limits have allowed. `holder`: the one that they gave it, or an empty text.
+function checks.paid(check, holder)
+  encode(check)
+  local found = {}
+  for field, value in pairs(check) do found[field] = value end
+  found.subject, found.words = check.subject .. PAID, check.words + 2
+  if holder ~= "" then found.subject, found.words = found.subject .. word("holder") .. word(holder), found.words + 2 end
+  return found
+end
+
+-- What a request asks the home of global limits.
+function checks.home(check)
+  encode(check)
+  local place = EVERYONE .. "\0" .. check.endpoint
+  return {
+    tenant = EVERYONE, endpoint = check.endpoint, cost = check.cost, place = place, name = place .. "\0" .. check.cost,
+    values = check.values, subject = check.subject, words = check.words, payer = check,
+  }
 end
 
 -- `hr_check` for this check, asking for rows.

@@ -1,15 +1,15 @@
 -- What a worker exchanges with the store outside of requests, once a second: a heartbeat, decisions that were made
 -- without the store, slots to release, and uses of API keys.
-local breaker = require "headroom.breaker"
 local checks = require "headroom.checks"
 local clock = require "headroom.clock"
+local denials = require "headroom.denials"
 local failures = require "headroom.failures"
 local problems = require "headroom.problems"
 local resp = require "headroom.resp"
 local settings = require "headroom.settings"
 local store = require "headroom.store"
 
-local command, concat, floor, format = resp.command, table.concat, math.floor, string.format
+local command, floor, format = resp.command, math.floor, string.format
 
 local ALL = "hr:{all}"
 local TICK_S, PATIENCE_S = 1, 1
@@ -35,12 +35,11 @@ local function due(list)
 end
 
 local function exchange(commands, undone)
-  if #commands == 0 then return nil end
-  local replies = store.exchange(concat(commands), #commands, clock.now() + PATIENCE_S)
-  if not replies then
-    for _, undo in pairs(undone) do undo() end
+  if #commands == 0 then return end
+  local replies = store.attend(commands, PATIENCE_S)
+  for i, undo in pairs(undone) do
+    if not replies[i] then undo() end
   end
-  return replies
 end
 
 local function about_leases()
@@ -99,16 +98,15 @@ local function add_uses(commands)
 end
 
 local function leave()
-  local commands, undone = due { add_releases, add_reports }
+  local commands, undone = due { add_releases, add_reports, denials.take_reports }
   commands[#commands + 1] = command { "FCALL", "hr_heartbeat", "1", ALL, enforcer, "" }
   exchange(commands, undone)
 end
 
 local function tick(is_premature)
   if is_premature then return leave() end
-  -- While the breaker is open, a request probes the store; the chores must not.
-  if breaker.state ~= "closed" then return end
-  exchange(due { add_heartbeat, add_releases, add_reports, add_uses })
+  if not store.is_well() then return end
+  exchange(due { add_heartbeat, add_releases, add_reports, denials.take_reports, add_uses })
 end
 
 -- Called with the first request of a worker.
@@ -122,7 +120,7 @@ function chores.ensure(var)
 end
 
 function chores.learn(check, decision)
-  if decision.revision == 0 then return end
+  if decision.revision == 0 or check.payer then return end
   latest = latest or {}
   latest.shard, latest.revision, latest.s = checks.shard_of(check.tenant), decision.revision, clock.now()
 end
@@ -139,7 +137,7 @@ end
 
 local function release_now(is_premature)
   is_releasing = false
-  if is_premature or breaker.state == "closed" then exchange(due { add_releases }) end
+  if is_premature or store.is_well() then exchange(due { add_releases }) end
 end
 
 function chores.release_later(release)

@@ -70,21 +70,21 @@ end
 -- Asks for a digest and the pepper at once. If the pepper has changed, it asks again with the new one.
 local function read(id, secret, deadline)
   for _ = 1, 3 do
-    local commands, count = DIRECTORY, 1
+    local commands = { DIRECTORY }
     if pepper ~= "" then
       local digest = digest_of(secret)
       local index = "hr:{" .. ngx.crc32_long(digest) % settings.shards .. "}:i"
-      commands, count = DIRECTORY .. resp.command { "HMGET", index, digest, "*" }, 2
+      commands[2] = resp.command { "HMGET", index, digest, "*" }
     end
-    local replies, problem = store.ask(commands, count, deadline)
+    local replies, problem = store.ask_all(commands, deadline)
     if not replies then return nil, problem end
-    for i = 1, count do
+    for i = 1, #commands do
       if type(replies[i]) ~= "table" or replies[i].error then return nil, replies[i].error or "an unexpected answer" end
     end
     local published = replies[1][1]
     if published == null then return nil, "the store has no directory of keys yet" end
     local current = bytes_of(published)
-    if count == 2 and current == pepper then
+    if commands[2] and current == pepper then
       -- Every index has the field `*`. Without it the index was lost, and a missing key means nothing.
       if replies[2][2] == null then return nil, "the store has no index of credentials yet" end
       return replies[2][1] ~= null and parsed(replies[2][1], id)

@@ -22,7 +22,7 @@ function denials.remember(key, decision, unit)
 end
 
 -- Counts one; false if there is no place to remember it.
-local function count(check, limit, cost)
+function denials.count(check, limit, cost)
   local name = check.place .. "\0" .. limit
   local found = counts[name]
   if not found then
@@ -37,7 +37,9 @@ end
 -- The decision for an equal request; nil if none was denied a moment ago.
 function denials.again(check, key)
   local denial, now = known:get(key), clock.now()
-  if not denial or now >= denial.ends_s or not count(check, denial.decision.limit, denial.unit) then return nil end
+  if not denial or now >= denial.ends_s then return nil end
+  -- A denial of a global limit is counted with the tenant, by who asked for it.
+  if not check.payer and not denials.count(check, denial.decision.limit, denial.unit) then return nil end
   local decision, elapsed_us = {}, (now - denial.since_s) * 1000000
   for field, value in pairs(denial.decision) do decision[field] = value end
   decision.retry_us, decision.reset_us = max(1, decision.retry_us - elapsed_us), max(1, decision.reset_us - elapsed_us)

@@ -18,28 +18,37 @@ function failures.learn(place, mode)
   if modes:get(place) ~= mode then modes:put(place, mode) end
 end
 
+-- For the store, when it is back. Nobody's requests are those of global limits: they are counted with their tenant.
+local function report(check, outcome)
+  local key = check.place .. "\0" .. outcome
+  local found = reports[key]
+  if not found and kinds < REPORTS_KEPT then
+    found = { tenant = check.tenant, endpoint = check.endpoint, outcome = outcome, count = 0, cost = 0 }
+    reports[key], kinds = found, kinds + 1
+  end
+  if found then
+    found.count, found.cost = found.count + 1, found.cost + (tonumber(check.cost) or 1)
+  end
+end
+
 local function count(check, outcome, cause)
   failures.degraded, unlogged = failures.degraded + 1, unlogged + 1
-  local key = check.place .. "\0" .. outcome
-  local report = reports[key]
-  if not report and kinds < REPORTS_KEPT then
-    report = { tenant = check.tenant, endpoint = check.endpoint, outcome = outcome, count = 0, cost = 0 }
-    reports[key], kinds = report, kinds + 1
-  end
-  if report then
-    report.count, report.cost = report.count + 1, report.cost + (tonumber(check.cost) or 1)
+  if not check.payer then
+    report(check, outcome)
+  elseif outcome == "c" then
+    report(check.payer, outcome)
   end
   local now = clock.now()
   if now - logged_s < LOG_EVERY_S then return end
   local message = "headroom: degraded: %d decisions without the store at %s since the last message; latest: %s (%s)"
   local latest = outcome == "g" and "let through" or "refused"
-  ngx.log(ngx.WARN, string.format(message, unlogged, settings.address.name, latest, cause))
+  ngx.log(ngx.WARN, string.format(message, unlogged, settings.name, latest, cause))
   logged_s, unlogged = now, 0
 end
 
--- `fallback`: the location's own mode, before the plan's is known.
-function failures.decide(check, reason, cause, fallback)
-  local mode = modes:get(check.place)
+-- `fallback`: the location's own mode, before the plan's is known; or whatever the plan says, if `is_certain`.
+function failures.decide(check, reason, cause, fallback, is_certain)
+  local mode = not is_certain and modes:get(check.place)
   if mode ~= "open" and mode ~= "closed" then mode = fallback end
   count(check, mode == "open" and "g" or "c", cause)
   return {

@@ -52,7 +52,7 @@ local function changing(block)
   local decision, granted = {}, block.decision
   for field, value in pairs(granted) do decision[field] = value end
   decision.rows, decision.policies, decision.holder, decision.wait_us = {}, headers.policies(granted.rows), "", 0
-  decision.unit = 1
+  decision.unit, decision.block = 1, block
   for i, row in ipairs(granted.rows) do
     decision.rows[i] = { unpack(row) }
     if row[1] == granted.limit and row[10] == "cost" then decision.unit = block.unit end
@@ -133,11 +133,11 @@ local function ask(key, check, plan, want, numbers, deadline)
     tostring(LONGEST_MS), numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], "ALL"
   )
   local starts_s = clock.now()
-  local replies, problem, answer = store.ask(command, 1, deadline)
-  if not replies then return nil, problem end
-  local decision = take(key, check, starts_s, replies[1], answer)
+  local reply, problem, answer = store.ask(command, deadline)
+  if reply == nil then return nil, problem end
+  local decision = take(key, check, starts_s, reply, answer)
   if decision then return decision end
-  return nil, type(replies[1]) == "table" and replies[1].error or "the store's answer cannot be read"
+  return nil, type(reply) == "table" and reply.error or "the store's answer cannot be read"
 end
 
 local NOTHING = { "0", "0", "0", "0", "" }
@@ -202,6 +202,9 @@ function leases.decide(check, deadline)
   if state or blocks.demand(key) < LEAST or not blocks.begin(key) then return nil end
   return ask_first(key, check, plan, deadline)
 end
+
+-- Undoes a decision from a block.
+function leases.put_back(decision) blocks.put_back(decision.block) end
 
 -- What any reply of the store tells.
 function leases.learn(check, decision)

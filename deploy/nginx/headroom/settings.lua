@@ -1,9 +1,12 @@
 -- What setup{ … } was told, checked. Raises one sentence for each mistake, so that nginx does not start with it.
+local breaker = require "headroom.breaker"
 local resp = require "headroom.resp"
 
 local find, format, gsub, match = string.find, string.format, string.gsub, string.match
 
-local EXAMPLE = "write it like redis://user:password@host:6379/0, rediss://host:6380/0 or unix:///run/valkey.sock?db=0"
+local EXAMPLE = "write it like redis://user:password@host:6379/0, rediss://host:6380/0, unix:///run/valkey.sock?db=0 "
+  .. "or redis+cluster://user:password@host1:6379,host2:6379"
+local SCHEMES = { redis = true, rediss = true, unix = true, ["redis+cluster"] = true, ["rediss+cluster"] = true }
 local PROFILES = {
   draft = { draft = true },
   ["draft+x-ratelimit"] = { draft = true, triple = "X-RateLimit" },
@@ -11,7 +14,7 @@ local PROFILES = {
   ["x-ratelimit"] = { triple = "X-RateLimit" },
 }
 local RESERVED = { holder = true, all = true, tenant = true }
-local MOST_DIMENSIONS = 29 -- the store accepts 32 pairs; ip, key and the holder take three
+local MOST_DIMENSIONS = 28 -- the store accepts 32 pairs; ip, key, the holder and the mark of a paid check take four
 local WAITING = 1024 -- requests of one worker that wait for a connection
 
 local settings = {}
@@ -56,11 +59,7 @@ local function query_of(raw)
   return found
 end
 
-local function server_of(address, rest)
-  local credentials, place = match(rest, "^(.*)@(.*)$")
-  local user, password = match(credentials or "", "^([^:]*):?(.*)$")
-  address.username, address.password = unescaped(user), unescaped(password)
-  local where, db = match(place or rest, "^([^/]*)/?(.*)$")
+local function place_of(address, where)
   local host, port = match(where, "^%[(.+)%]:?(%d*)$")
   if host then
     host = "[" .. host .. "]"
@@ -75,7 +74,14 @@ local function server_of(address, rest)
   if address.port < 1 or address.port > 65535 then
     refuse("the port in the store's URL must be a number from 1 to 65535; %s.", EXAMPLE)
   end
-  return db
+end
+
+-- Reads the credentials. Returns the servers and the database.
+local function servers_of(address, rest)
+  local credentials, place = match(rest, "^(.*)@(.*)$")
+  local user, password = match(credentials or "", "^([^:]*):?(.*)$")
+  address.username, address.password = unescaped(user), unescaped(password)
+  return match(place or rest, "^([^/]*)/?(.*)$")
 end
 
 local function database(value)
@@ -106,16 +112,42 @@ local function verifies(query)
   return wish == "required"
 end
 
+-- What every server has of its own.
+local function complete(address, connections)
+  address.name = address.path or address.host .. ":" .. address.port
+  -- A name of its own: a pool shared with other Lua code would mix users and databases.
+  local pool = "headroom " .. address.name .. " " .. address.db
+  address.pool = { pool = pool, pool_size = connections, backlog = WAITING }
+  address.breaker = breaker.new()
+  return address
+end
+
+-- The same address with another host and port.
+local function sibling(address, where, connections)
+  local found = {}
+  for field, value in pairs(address) do found[field] = value end
+  place_of(found, where)
+  return complete(found, connections)
+end
+
+-- The servers of a cluster that the URL names.
+local function nodes_of(address, where, connections)
+  local nodes = {}
+  for one in string.gmatch(where, "[^,]+") do nodes[#nodes + 1] = sibling(address, one, connections) end
+  if #nodes == 0 then refuse("the store's URL names no server of the cluster; %s.", EXAMPLE) end
+  return nodes
+end
+
+-- The address, and the servers if it is a cluster's.
 local function address_of(given, connections)
   local url = text(given, "redis")
   if not url then refuse("setup needs redis, the store's URL; %s.", EXAMPLE) end
-  local scheme, rest = match(url, "^(%a+)://(.*)$")
-  if scheme ~= "redis" and scheme ~= "rediss" and scheme ~= "unix" then
-    refuse("the store's URL has an unsupported scheme; %s.", EXAMPLE)
-  end
+  local scheme, rest = match(url, "^([%a+]+)://(.*)$")
+  if not SCHEMES[scheme or ""] then refuse("the store's URL has an unsupported scheme; %s.", EXAMPLE) end
+  local is_cluster = find(scheme, "+cluster", 1, true) ~= nil
   local place, raw = match(rest, "^([^?]*)%??(.*)$")
   local query, address = query_of(raw), { username = "", password = "" }
-  local db = ""
+  local db, where = "", ""
   if scheme == "unix" then
     local credentials, path = match(place, "^([^/@]*)@(/.*)$")
     if credentials then
@@ -125,18 +157,17 @@ local function address_of(given, connections)
     address.path = unescaped(path or place)
     if address.path == "" then refuse("the store's URL has no socket path; %s.", EXAMPLE) end
   else
-    db = server_of(address, place)
-    address.tls, address.verify = scheme == "rediss", verifies(query)
+    where, db = servers_of(address, place)
+    if not is_cluster then place_of(address, where) end
+    address.tls, address.verify = find(scheme, "^rediss") ~= nil, verifies(query)
   end
   address.db = database(query.db or db)
   address.username = text(given, "username", address.username)
   address.password = text(given, "password", address.password)
   address.greeting, address.greetings = greeting_of(address)
-  address.name = address.path or address.host .. ":" .. address.port
-  -- A name of its own: a pool shared with other Lua code would mix users and databases.
-  local pool = "headroom " .. address.name .. " " .. address.db
-  address.pool = { pool = pool, pool_size = connections, backlog = WAITING }
-  return address
+  if not is_cluster then return complete(address, connections) end
+  if address.db ~= "0" then refuse("a cluster has no database %s; leave it out of the store's URL.", address.db) end
+  return address, nodes_of(address, where, connections)
 end
 
 local function dimensions_of(given)
@@ -181,11 +212,16 @@ function settings.read(given)
   settings.keys = switch(given, "keys", true)
   settings.leases = switch(given, "leases", false)
   settings.dimensions, settings.names_dimension = dimensions_of(given)
-  settings.address = address_of(given, settings.connections)
+  settings.address, settings.nodes = address_of(given, settings.connections)
+  settings.is_cluster = settings.nodes ~= nil
+  settings.name = settings.is_cluster and "the cluster" or settings.address.name
   if settings.leases and not ngx.shared.headroom then
     refuse("leases need shared memory; add `lua_shared_dict headroom 10m;` inside http { }.")
   end
 end
+
+-- A server of the cluster that another one has named.
+function settings.node(host, port) return sibling(settings.address, host .. ":" .. port, settings.connections) end
 
 settings.PROFILES = PROFILES
 return settings

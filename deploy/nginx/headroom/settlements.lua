@@ -1,13 +1,12 @@
 -- Settles blocks: says what was spent, and gives back the rest. Each block once, by the worker that sealed it.
 -- A lost reply may have settled it; the store settles a receipt once, so the same numbers are sent again.
 local blocks = require "headroom.blocks"
-local breaker = require "headroom.breaker"
 local checks = require "headroom.checks"
 local clock = require "headroom.clock"
 local denials = require "headroom.denials"
 local store = require "headroom.store"
 
-local concat, find, format, sub = table.concat, string.find, string.format, string.sub
+local find, format, sub = string.find, string.format, string.sub
 
 local SWEEP_S, PATIENCE_S, PAUSE_S, ADOPT_S = 0.1, 1, 1, 10
 local REPEATED_S = 100 -- the store forgets receipts after two minutes
@@ -80,15 +79,19 @@ end
 
 local function sweep(is_ending)
   local now = clock.now()
-  -- While the breaker is open, a request probes the store.
-  if not is_ending and (breaker.state ~= "closed" or now < next_s) then return end
+  if not is_ending and (not store.is_well() or now < next_s) then return end
   adopt(now)
   seal_own(is_ending)
   local commands, ends = take_late()
   denials.take_reports(commands)
-  if #commands == 0 or store.exchange(concat(commands), #commands, now + PATIENCE_S) then return end
-  next_s = clock.now() + PAUSE_S
-  for i = 1, #ends do send_later(commands[i], ends[i]) end
+  if #commands == 0 then return end
+  local replies = store.attend(commands, PATIENCE_S)
+  for i = 1, #ends do
+    if not replies[i] then
+      send_later(commands[i], ends[i])
+      next_s = clock.now() + PAUSE_S
+    end
+  end
 end
 
 -- Called with every request of a worker.

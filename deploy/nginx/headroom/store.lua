@@ -1,122 +1,47 @@
--- Talks to Redis over cosockets. A connection goes back to the pool only after exactly the replies that were asked for,
--- so no reply can reach another request.
-local breaker = require "headroom.breaker"
+-- The store: one server, or a cluster (headroom/cluster.lua).
+--   ask       one command, for a request. Returns its reply, nil, and what Redis wrote; nil and a text that says why if
+--             there is none in time
+--   ask_all   a list of commands, for a request. Returns the list of replies; nil and a text if any has none
+--   attend    a list of commands outside of requests, which never counts for a breaker. Returns a list of replies, in
+--             which false is none
 local clock = require "headroom.clock"
-local resp = require "headroom.resp"
+local cluster = require "headroom.cluster"
+local server = require "headroom.server"
 local settings = require "headroom.settings"
 
-local tcp, ceil = ngx.socket.tcp, math.ceil
-local parse = resp.parse
-
-local IDLE_MS = 60000
-local AT_ONCE, LONGEST = 65536, 4194304 -- bytes
+local concat = table.concat
 
 local store = {}
 
--- Whether there is time left. Sets it as the limit of the socket's next step.
-local function has_time(socket, deadline)
-  local left_ms = ceil((deadline - clock.now()) * 1000)
-  if left_ms < 1 then return false end
-  socket:settimeout(left_ms)
-  return true
+function store.ask(command, deadline)
+  if settings.is_cluster then return cluster.ask(command, deadline) end
+  local replies, problem, text = server.ask(settings.address, command, 1, deadline)
+  if replies then return replies[1], nil, text end
+  return nil, problem
 end
 
--- Reads exactly `count` replies. Returns them, nil, and their text.
-local function replies_of(socket, count, deadline)
-  local text, at, replies = "", 1, {}
-  while true do
-    if not has_time(socket, deadline) then return nil, "timeout" end
-    local data, problem = socket:receiveany(AT_ONCE)
-    if not data then return nil, problem end
-    text = text == "" and data or text .. data
-    while #replies < count do
-      local value, after = parse(text, at)
-      if value == nil then
-        if after then return nil, "the answer is not from Redis: " .. after end
-        break
-      end
-      replies[#replies + 1], at = value, after
-    end
-    if #replies == count then
-      if at <= #text then return nil, "more answers than questions" end
-      return replies, nil, text
-    end
-    if #text > LONGEST then return nil, "the answer is too long" end
+function store.ask_all(commands, deadline)
+  if not settings.is_cluster then return server.ask(settings.address, concat(commands), #commands, deadline) end
+  local replies = {}
+  for i = 1, #commands do
+    local reply, problem = cluster.ask(commands[i], deadline)
+    if reply == nil then return nil, problem end
+    replies[i] = reply
   end
+  return replies
 end
 
-local function talk(socket, commands, count, deadline)
-  if not has_time(socket, deadline) then return nil, "timeout" end
-  local sent, problem = socket:send(commands)
-  if not sent then return nil, problem end
-  return replies_of(socket, count, deadline)
+function store.attend(commands, patience_s)
+  if settings.is_cluster then return cluster.attend(commands, patience_s) end
+  local replies = server.exchange(settings.address, concat(commands), #commands, clock.now() + patience_s)
+  if replies then return replies end
+  replies = {}
+  for i = 1, #commands do replies[i] = false end
+  return replies
 end
 
--- What a new connection needs before its first command: TLS, AUTH, SELECT.
-local function introduce(socket, deadline)
-  local address = settings.address
-  if address.tls then
-    if not has_time(socket, deadline) then return nil, "timeout" end
-    -- Raises, in some versions of lua-resty-core, if a certificate is refused without any waiting.
-    local ran, good, problem = pcall(socket.sslhandshake, socket, nil, address.server_name, address.verify)
-    if not ran or not good then return nil, "TLS: " .. (ran and problem or "the certificate is not trusted") end
-  end
-  if address.greetings == 0 then return true end
-  local replies, problem = talk(socket, address.greeting, address.greetings, deadline)
-  if not replies then return nil, problem end
-  for i = 1, #replies do
-    if type(replies[i]) == "table" then return nil, replies[i].error end
-  end
-  return true
-end
-
-local function connected(deadline)
-  local socket, address = tcp(), settings.address
-  if not has_time(socket, deadline) then return nil, "timeout" end
-  local good, problem
-  if address.path then
-    good, problem = socket:connect("unix:" .. address.path, address.pool)
-  else
-    good, problem = socket:connect(address.host, address.port, address.pool)
-  end
-  if not good then return nil, problem end
-  if socket:getreusedtimes() == 0 then
-    good, problem = introduce(socket, deadline)
-    if not good then
-      socket:close()
-      return nil, problem
-    end
-  end
-  return socket
-end
-
--- Sends commands (one text of `count` commands). Returns their replies, nil, and what Redis wrote; nil and a text that
--- says why if there are none in time.
-function store.exchange(commands, count, deadline)
-  local socket, problem = connected(deadline)
-  if not socket then return nil, problem end
-  local replies, text
-  replies, problem, text = talk(socket, commands, count, deadline)
-  if not replies then
-    -- Never kept: a late answer would become another request's.
-    socket:close()
-    return nil, problem
-  end
-  socket:setkeepalive(IDLE_MS, settings.connections)
-  return replies, nil, text
-end
-
--- The same, unless the breaker says no.
-function store.ask(commands, count, deadline)
-  local permit = breaker.enter()
-  if not permit then return nil, "the breaker is open" end
-  local replies, problem, text = store.exchange(commands, count, deadline)
-  if replies then
-    breaker.succeeded(permit)
-  else
-    breaker.failed(permit)
-  end
-  return replies, problem, text
-end
+-- Whether to do what is not for a request: while the breaker is open, only a request probes the server. In a cluster
+-- each server is looked at by itself.
+function store.is_well() return settings.is_cluster or settings.address.breaker.state == "closed" end
 
 return store

@@ -5,13 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final
 
 from google.protobuf.message import DecodeError
 
 from headroom_edge import Decision
-from headroom_edge.check import encode_call
 from headroom_edge.core import CHECK, PEEK, Conversation, Core
 from headroom_edge.directory import Credential
 from headroom_edge.errors import StoreError
@@ -105,7 +103,7 @@ class RateLimitService:
     def _refuse(
         self, core: Core, decisions: Sequence[Decision], decisive: Decision, problem: Problem
     ) -> Conversation[Reply]:
-        yield from _give_back(core, decisions)
+        yield from core.undo(decisions)
         if decisive.failure == "closed":
             raise _unavailable()
         return Reply(response_of(decisions, decisive, decisive.headers(self._guard.rules.profile), problem))
@@ -138,21 +136,6 @@ def _slack(decision: Decision) -> float:
     if decision.degraded:
         return -1
     return decision.remaining / decision.quota if decision.quota else float("inf")
-
-
-def _give_back(core: Core, decisions: Sequence[Decision]) -> Conversation[None]:
-    """What the allowed ones of a refused request were charged, in one round trip. At worst it stays charged."""
-    commands = []
-    for decision in decisions:
-        if not decision.allowed or decision.degraded:
-            continue
-        if decision.holder:
-            commands.append(encode_call("hr_release", decision.check, core.shards, decision.holder))
-        if decision.receipt:
-            commands.append(encode_call("hr_refund", decision.check, core.shards, decision.receipt))
-    if commands:
-        with suppress(StoreError):
-            yield from core.read(*commands)
 
 
 def _without_store(core: Core, descriptors: int) -> Reply:

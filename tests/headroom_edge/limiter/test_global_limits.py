@@ -212,3 +212,17 @@ def test_while_the_home_is_away_its_declared_failure_mode_decides(
     decision = limiter.check(tenant=others[0], endpoint=ENDPOINT)
     assert (decision.allowed, decision.failure) == (allowed, mode)
     home.resume()
+
+
+def test_what_a_tenants_own_limit_denies_is_a_denial_while_the_home_is_away(
+    spare_cluster: SpareCluster, make_limiter: MakeLimiter
+) -> None:
+    with spare_cluster.client() as client:
+        publish(client, with_globals(TOTAL, own=limit("own", "fixed_window", limit=1, window="1h")))
+    limiter = make_limiter(spare_cluster.url)
+    assert limiter.check(tenant=TENANT, endpoint=ENDPOINT).allowed
+    with spare_cluster.client() as client:
+        for name in (keys.ALL, keys.config(keys.EVERYONES_SHARD), keys.tenants(keys.EVERYONES_SHARD)):
+            client.delete(name)
+    decision = limiter.check(tenant=TENANT, endpoint=ENDPOINT)
+    assert (decision.allowed, decision.reason, decision.failure) == (False, "limit", None)

@@ -29,6 +29,13 @@ PLAIN = "redis://127.0.0.1:6379/0"
         ),
         ("rediss://127.0.0.1/0?ssl_cert_reqs=maybe", "", "must be required or none, not 'maybe'."),
         ("unix://", "", "the store's URL has no socket path"),
+        ("redis+cluster://", "", "the store's URL names no server of the cluster"),
+        (
+            "redis+cluster://127.0.0.1:1,127.0.0.1:2/3",
+            "",
+            "a cluster has no database 3; leave it out",
+        ),
+        ("unix+cluster:///run/valkey.sock", "", "the store's URL has an unsupported scheme"),
         (PLAIN, "shards = 0,", "shards is 0; set it to a whole number from 1 to 16384."),
         (PLAIN, 'budget_ms = "20",', "budget_ms is 20; set it to a whole number from 1 to 60000."),
         (PLAIN, 'fail = "local",', "fail is 'local'; set it to one of open, closed."),
