@@ -218,6 +218,8 @@ def test_while_the_home_is_away_its_failure_mode_decides_and_shards_go_on(
     others = [name for port, names in tenants_by_primary(spare_cluster).items() if port != home.port for name in names]
     with asking(tmp_path, spare_cluster.url, "budget_ms = 500,") as ask:
         assert not is_degraded(ask(others[0]))
+        for replica in spare_cluster.replicas_of(home):
+            replica.kill()  # so that nobody takes over
         home.pause()
         told = [ask(others[0]) for _ in statuses]
         home.resume()
