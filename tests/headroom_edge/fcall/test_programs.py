@@ -1,4 +1,4 @@
-"""The programs of docs/fcall.md in Go, Node and Java, on one table of cases, against a real Valkey.
+"""The programs of docs/fcall.md in Go, Node and Java, on one table of cases, against a real Valkey and a real cluster.
 
 They are sweeps, because compilers and package managers take longer than the cases.
 """
@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 import pytest
 import redis
 
-from headroom_edge import Limiter
+from headroom_edge import Limiter, keys
+from headroom_edge.store.slots import slot_of
+from quotas.policies.spec import Limit
+from tests.clusters import SpareCluster
+from tests.headroom_edge.cluster_world import AMPLE as OWN
+from tests.headroom_edge.cluster_world import TENANTS as CLUSTER_TENANTS
+from tests.headroom_edge.cluster_world import publish_cluster, tenants_by_primary, used_of_all
 from tests.headroom_edge.fcall.programs import Answer, Asker, Program, build
 from tests.headroom_edge.limiter.world import limit
 from tests.headroom_edge.world import PATIENCE_SECONDS, publish_world
@@ -25,6 +31,7 @@ HOUR_US = 3_600_000_000
 FIVE = limit("five", "fixed_window", "key", limit=5, window="1h", unit="cost")
 OPEN = limit("open-plan", "fixed_window", limit=1_000, window="1h", on_failure="open")
 CLOSED = limit("closed-plan", "fixed_window", limit=1_000, window="1h", on_failure="closed")
+PLENTY = limit("plenty", "fixed_window", limit=1_000_000, window="1h")
 QUEUE = limit("queue", "leaky_bucket", rate=1, per="1m", queue=5)
 
 pytestmark = [pytest.mark.sweep]
@@ -97,9 +104,23 @@ def publish(client: redis.Redis) -> None:
 
 
 def test_every_case_is_decided_as_the_table_says(program: Program, store: SpareValkey) -> None:
+    decide_all(program, store.url)
+
+
+@pytest.mark.parametrize("over_all", [(), (PLENTY,)], ids=["own", "global"])
+def test_every_case_is_decided_so_in_a_cluster(
+    program: Program, cluster: SpareCluster, over_all: tuple[Limit, ...]
+) -> None:
+    """With a global limit, every request pays at its home first."""
+    with cluster.client() as client:
+        publish_cluster(client, FIVE, over_all=over_all)
+        decide_all(program, cluster.url)
+
+
+def decide_all(program: Program, url: str) -> None:
     with (
-        Limiter.from_url(store.url, budget_ms=AMPLE_MS) as sdk,
-        program.running(store.url, budget_ms=AMPLE_MS, fail="closed") as asker,
+        Limiter.from_url(url, budget_ms=AMPLE_MS) as sdk,
+        program.running(url, budget_ms=AMPLE_MS, fail="closed") as asker,
     ):
         for case in CASES:
             for _ in range(case.used):
@@ -108,6 +129,46 @@ def test_every_case_is_decided_as_the_table_says(program: Program, store: SpareV
             assert (told.error or told.reason).startswith(case.expected), case.name
             assert told.allowed == (case.expected == "ok"), case.name
             assert retry_fits(told), case.name
+
+
+def test_all_tenants_of_a_cluster_together_get_what_a_global_limit_says(
+    program: Program, cluster: SpareCluster
+) -> None:
+    assert len(tenants_by_primary(cluster)) == 3
+    with cluster.client() as client:
+        publish_cluster(client, OWN, over_all=(limit("total", "fixed_window", limit=40, window="1h"),))
+        with program.running(cluster.url, budget_ms=AMPLE_MS, fail="closed") as asker:
+            told = [asker.check(tenant, "rides:list") for tenant in CLUSTER_TENANTS * 2]
+        assert sum(each.allowed for each in told) == 40
+        assert {each.reason for each in told if not each.allowed} == {"limit"}
+        # Each of the 20 denials was reported to its tenant's shard, as one of the second limit's.
+        denied = 0
+        for tenant in {keys.tenant_prefix(name) for name in CLUSTER_TENANTS}:
+            cells = client.hgetall(f"{tenant}:u").items()
+            denied += sum(int(packed) % 2**24 for cell, packed in cells if cell.endswith(b"d2"))
+        assert denied == 20
+
+
+def test_a_denial_of_the_shard_gives_back_what_the_home_charged(program: Program, cluster: SpareCluster) -> None:
+    with cluster.client() as client:
+        publish_cluster(client, limit("two", "fixed_window", limit=2, window="1h"), over_all=(PLENTY,))
+        with program.running(cluster.url, budget_ms=AMPLE_MS, fail="closed") as asker:
+            told = [asker.check("t0", "rides:list", "1", {"ip": "203.0.113.9"}).allowed for _ in range(5)]
+        assert told == [True, True, False, False, False]
+        assert used_of_all(client) == 2
+
+
+def test_a_slot_that_has_moved_is_followed(program: Program, spare_cluster: SpareCluster) -> None:
+    prefix = keys.tenant_prefix("t0")
+    with spare_cluster.client() as client:
+        publish_cluster(client, limit("two", "fixed_window", limit=2, window="1h"))
+    source = spare_cluster.owner_of(prefix)
+    target = next(node for node in spare_cluster.primaries() if node is not source)
+    with program.running(spare_cluster.url, budget_ms=AMPLE_MS, fail="closed") as asker:
+        told = [asker.check("t0", "rides:list").allowed]
+        spare_cluster.move_slot(slot_of(prefix), source, target)
+        told += [asker.check("t0", "rides:list").allowed for _ in range(2)]
+    assert told == [True, True, False]
 
 
 def retry_fits(told: Answer) -> bool:
