@@ -73,6 +73,17 @@ def test_all_tenants_together_are_admitted_exactly_as_often_as_the_limit_says(
     assert all(each.retry_us > 0 for each in decisions if not each.allowed)
 
 
+def test_a_limit_that_is_large_enough_is_paid_from_blocks_of_this_process(
+    publish_globals: Publish, limiter: Either
+) -> None:
+    publish_globals(limit("total", "fixed_window", limit=900_000, window="1h"))
+    decisions = [limiter.check(tenant=TENANT, endpoint=ENDPOINT) for _ in range(60)]
+    leased = [part for each in decisions for part in each.parts if isinstance(part, LeasedDecision)]
+    assert len(leased) > 20
+    assert {(each.allowed, each.limit, each.check.tenant) for each in decisions} == {(True, "total", TENANT)}
+    assert [each.remaining for each in decisions] == sorted((each.remaining for each in decisions), reverse=True)
+
+
 def test_checks_that_are_decided_together_pay_each_for_itself(publish_globals: Publish, limiter: Either) -> None:
     publish_globals(TOTAL)
     decisions = limiter.check_many([Check(tenant, ENDPOINT) for tenant in TENANTS * 2], rows=True)
