@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from headroom_edge.keys import EVERYONES_SHARD
 from headroom_edge.lua_library import VERSION
-from quotas.models import DrainState, FoldState, Heartbeat, TierUse
+from quotas.models import DrainState, FoldState, GapRecord, Heartbeat, TierUse
 from quotas.models.jobs import PUBLISHER_STALE_AFTER, WATCH
 from quotas.models.usage_rates import FoldName
 from quotas.publishing import store
@@ -32,6 +32,7 @@ FOLDS: Final[Mapping[str, tuple[str, timedelta]]] = {
 }
 # Short, so that a page reports that Redis does not answer instead of waiting for it.
 PATIENCE_SECONDS = 0.5
+GAPS_FOR: Final = timedelta(days=1)
 NODE_SECONDS = 1.0  # for each server of a cluster, on the page that shows them
 
 
@@ -47,6 +48,15 @@ class Freshness:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeGaps:
+    """Periods of the last day for which counts of a node's shards may be missing."""
+
+    count: int = 0
+    length: timedelta = timedelta(0)  # in all; where two overlap, once
+    last: datetime | None = None  # when the latest one ended
+
+
+@dataclass(frozen=True, slots=True)
 class ShardState:
     """`revisions`: revision → number of shards. A shard keeps its revision until its own content changes."""
 
@@ -56,6 +66,11 @@ class ShardState:
     revisions: Mapping[int, int]
     library_wanted: int
     nodes: Sequence[StoreNode]
+    gaps: Mapping[str, NodeGaps]  # by the node's name; only those that own shards
+
+    @property
+    def rows(self) -> Sequence[tuple[StoreNode, NodeGaps | None]]:
+        return [(node, self.gaps.get(node.name)) for node in self.nodes]
 
     @property
     def primaries(self) -> Sequence[StoreNode]:
@@ -123,7 +138,24 @@ def shards_read() -> ShardState | None:
         revisions=dict(sorted(Counter(shard.revision for shard in found).items(), reverse=True)),
         library_wanted=VERSION,
         nodes=nodes,
+        gaps=gaps_by_node(nodes, timezone.now()),
     )
+
+
+def gaps_by_node(nodes: Sequence[StoreNode], now: datetime) -> dict[str, NodeGaps]:
+    """A gap belongs to the nodes that own its shards now, whoever lost the counts."""
+    rows = GapRecord.objects.within(now - GAPS_FOR, now)
+    recent = [gap for gap in rows if not gap.before_all]
+    return {node.name: _gaps_of(node, recent, now - GAPS_FOR) for node in nodes if node.shards}
+
+
+def _gaps_of(node: StoreNode, gaps: Sequence[GapRecord], begin: datetime) -> NodeGaps:
+    own = [gap for gap in gaps if gap.shards is None or not set(gap.shards).isdisjoint(node.shards)]
+    length, until = timedelta(0), begin
+    for gap in own:  # the earliest first
+        length += max(gap.end - max(gap.start, until), timedelta(0))
+        until = max(until, gap.end)
+    return NodeGaps(len(own), length, until if own else None)
 
 
 def late_of(rows: Sequence[Freshness], now: datetime | None = None) -> list[Freshness]:

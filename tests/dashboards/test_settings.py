@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from ipaddress import ip_network
 from typing import Any
 
@@ -19,10 +20,12 @@ from headroom_edge import keys
 from quotas.alerts.rules import RULES
 from quotas.alerts.settings import alert_rules
 from quotas.models import AlertDelivery, AlertTarget, CalibrationSetting
+from quotas.models.usage import BEGINNING, GapRecord
 from quotas.models.usage_rates import FoldName, FoldState
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.recommendations.settings import calibration_parameters, calibration_settings_set
+from quotas.status.system import NodeGaps, shards_read
 from quotas.tokens import token_issue
 from tests.access.people import signed_in, token
 from tests.clusters import SpareCluster
@@ -81,6 +84,37 @@ def test_the_nodes_of_a_cluster_are_shown_with_what_is_wrong(
     assert "5,461" in text
     assert "version 0, needs" in text
     assert f"127.0.0.1:{node.port}</b>: cluster-require-full-coverage is yes" in text
+
+
+def test_each_node_shows_the_gaps_of_its_shards_of_the_last_day(
+    client: Client, cluster: SpareCluster, settings: Any, db: None
+) -> None:
+    settings.REDIS_URL = cluster.url
+    now = timezone.now()
+    primary = cluster.primaries()[0]
+    own = [shard for shard in range(settings.HEADROOM_SHARDS) if cluster.owner_of(keys.shard_prefix(shard)) is primary]
+    for minutes in (30, 10):
+        start = now - timedelta(minutes=minutes)
+        GapRecord.objects.create(start=start, end=start + timedelta(seconds=4), reason="away", shards=own[:2])
+    GapRecord.objects.create(start=BEGINNING, end=now - timedelta(minutes=40), reason="Nothing was measured before.")
+    GapRecord.objects.create(start=now - timedelta(days=3), end=now - timedelta(days=2), reason="long ago")
+    shown = shards_read()
+    assert shown is not None
+    found = {node.name: gaps for node, gaps in shown.rows}
+    assert found.pop(f"127.0.0.1:{primary.port}") == NodeGaps(2, timedelta(seconds=8), start + timedelta(seconds=4))
+    assert sorted(found.values(), key=lambda gaps: gaps is None) == [NodeGaps()] * 2 + [None] * 3
+    assert "8.0 s in 2" in text_of(client)
+
+
+def test_gaps_that_overlap_are_added_once(client: Client, valkey: redis.Redis) -> None:
+    now = timezone.now()
+    for first, last in ((60, 50), (55, 40)):
+        start, end = now - timedelta(seconds=first), now - timedelta(seconds=last)
+        GapRecord.objects.create(start=start, end=end, reason="away")
+    shown = shards_read()
+    assert shown is not None
+    ((_, gaps),) = shown.rows
+    assert gaps == NodeGaps(2, timedelta(seconds=20), end)
 
 
 def test_a_parameter_is_changed_and_put_back(operator: Client) -> None:
