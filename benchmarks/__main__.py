@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.report import BenchmarkRow, save, show
 
-HELPER_MODULES = {"__main__", "__init__", "isolated_process", "report", "servers"}
+HELPER_MODULES = {"__main__", "__init__", "global_worker", "isolated_process", "report", "servers"}
 
 
 def main(wanted: list[str]) -> int:

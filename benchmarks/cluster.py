@@ -16,12 +16,12 @@ from typing import Any
 
 import redis
 
+from benchmarks.global_worker import ALLOWED, ASKED, GlobalWorkers
 from benchmarks.report import BenchmarkRow
 from benchmarks.sdk import refuse_degraded
 from headroom_edge import Limiter, keys
 from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Policy
 from tests.clusters import SpareCluster, SpareSentinels
-from tests.faults.global_worker import ALLOWED, ASKED, GlobalWorkers
 from tests.headroom_edge.limiter.world import ENDPOINT, configuration, fcalls, limit, many_tenants, publish
 from tests.valkeys import SpareValkey
 
