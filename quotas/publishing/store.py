@@ -7,7 +7,8 @@ of one shard only. What concerns servers and not keys is asked of each of `prima
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar, cast
 
 import redis
@@ -73,6 +74,10 @@ def connect(
     if isinstance(address, SentinelAddress):
         return _watched(address, options)
     return redis.Redis.from_url(url, **options)
+
+
+def is_cluster_url(url: str) -> bool:
+    return isinstance(parse_url(url), ClusterAddress)
 
 
 def _cluster(address: ClusterAddress, options: Mapping[str, Any]) -> Cluster:
@@ -236,20 +241,30 @@ def info(server: redis.Redis, section: str) -> dict[str, Any]:
     return server.info(section)
 
 
-def unanswered(client: redis.Redis) -> Iterator[tuple[str, str]]:
+def unanswered(client: redis.Redis) -> list[tuple[str, str]]:
     """The primaries of a cluster that do not answer, and why. A single server raises instead."""
-    for name, server in primaries(client):
-        try:
-            server.ping()
-        except redis.RedisError as error:
-            if as_cluster(client) is None:
-                raise
-            yield name, first_line(error)
+    if as_cluster(client) is None:
+        client.ping()
+        return []
+    servers = primaries(client)
+    # All at once, so that several that are away take no longer than one.
+    with ThreadPoolExecutor(max(1, len(servers))) as pool:
+        troubles = list(pool.map(_trouble, [server for _, server in servers]))
+    return [(name, trouble) for (name, _), trouble in zip(servers, troubles, strict=True) if trouble]
+
+
+def _trouble(server: redis.Redis) -> str:
+    """Empty: it answers."""
+    try:
+        server.ping()
+    except redis.RedisError as error:
+        return first_line(error)
+    return ""
 
 
 def is_gone(client: redis.Redis) -> bool:
     """Whether no node of a cluster answers any more: they may have other addresses now, so connect anew."""
-    return as_cluster(client) is not None and len(list(unanswered(client))) == len(primaries(client))
+    return as_cluster(client) is not None and len(unanswered(client)) == len(primaries(client))
 
 
 def now_us(client: redis.Redis) -> int:

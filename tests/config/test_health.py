@@ -196,6 +196,43 @@ def test_a_redis_that_hangs_is_503_within_its_time_out(
 
 
 @pytest.mark.usefixtures("all_alive")
+def test_a_primary_that_hangs_is_503_with_its_address_until_it_answers(
+    client: Client, settings: Any, spare_cluster: SpareCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "TIMEOUT_SECONDS", 60)
+    monkeypatch.setattr(health, "NODE_SECONDS", 3)
+    for node in spare_cluster.nodes:  # so that its replica does not take over meanwhile
+        spare_cluster.on(node, "CONFIG", "SET", "cluster-node-timeout", 300_000)
+    settings.REDIS_URL = spare_cluster.url
+    assert ask(client)[0] == 200
+    primary = spare_cluster.primaries()[0]
+    primary.pause()
+    status, body = ask(client)
+    assert status == 503
+    assert f"127.0.0.1:{primary.port}: Timeout" in body["redis"]
+    assert body["reason"] == f"redis: {body['redis']}"
+    primary.resume()
+    spare_cluster.wait_for(lambda: ask(client)[0] == 200, "every primary answers")
+
+
+@pytest.mark.usefixtures("all_alive")
+def test_a_cluster_that_hangs_is_503_within_one_time_out(
+    client: Client, settings: Any, spare_cluster: SpareCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(health, "NODE_SECONDS", 30)
+    settings.REDIS_URL = spare_cluster.url
+    for node in spare_cluster.nodes:
+        node.pause()
+    began = time.monotonic()
+    status, body = ask(client)
+    assert time.monotonic() - began < 20
+    for node in spare_cluster.nodes:
+        node.resume()
+    assert (status, body["redis"]) == (503, "several servers of the cluster do not answer within 0.2 s")
+
+
+@pytest.mark.usefixtures("all_alive")
 def test_a_dead_database_is_503_and_hides_nothing_else(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OperationalError("connection refused\nIs the server running?")
