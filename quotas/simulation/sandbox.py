@@ -86,7 +86,8 @@ class Sandbox:
         with self._redis.pipeline(transaction=False) as pipe:
             for number in {keys.shard_of(tenant) for tenant in configuration.tenants}:
                 shard = compiler.image.shards[number]
-                pipe.delete(keys.tenants(number), keys.config(number))
+                pipe.delete(keys.tenants(number))
+                pipe.delete(keys.config(number))
                 pipe.hset(keys.tenants(number), items=[part for pair in shard.entries.items() for part in pair])
                 pipe.hset(keys.config(number), items=[part for pair in shard.config.items() for part in pair])
                 pipe.set(keys.shard_prefix(number), shard.token)
