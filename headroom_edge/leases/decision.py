@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Final
 
-from headroom_edge.check import Check, SubjectValues
+from headroom_edge.check import SubjectValues
 from headroom_edge.decision import Decision
 from headroom_edge.leases.block import MICROSECONDS, Block
 
@@ -45,7 +45,9 @@ class LeasedDecision(Decision):
         passed_us = int((self._now - block.began_s) * MICROSECONDS)
         spent_calls, spent_cost = block.granted_calls - self._calls, block.granted_cost - self._left
         rows = aged(granted.raw_rows, passed_us, spent_calls, spent_cost)
-        self.check = Check(granted.check.tenant, granted.check.endpoint, self._subject or {}, self._cost)
+        # Of the same class: the home of global limits has a tenant that no caller may name.
+        asked = type(granted.check)
+        self.check = asked(granted.check.tenant, granted.check.endpoint, self._subject or {}, self._cost)
         self.reason = "ok"
         self.revision = granted.revision
         self.retry_us = self.wait_us = 0
