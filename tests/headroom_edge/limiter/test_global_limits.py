@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from redis.cluster import RedisCluster
 
-from headroom_edge import Check, keys
+from headroom_edge import Check, Decision, keys
 from headroom_edge.leases.decision import LeasedDecision
 from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Policy
 from tests.clusters import SpareCluster
-from tests.headroom_edge.limiter.both import Either, MakeLimiter
+from tests.headroom_edge.limiter.both import Either, MakeLimiter, until
 from tests.headroom_edge.limiter.world import (
     COSTLY_ENDPOINT,
     ENDPOINT,
@@ -89,6 +89,21 @@ def test_checks_that_are_decided_together_pay_each_for_itself(publish_globals: P
     decisions = limiter.check_many([Check(tenant, ENDPOINT) for tenant in TENANTS * 2], rows=True)
     assert sum(each.allowed for each in decisions) == 40
     assert {row.name for each in decisions if each.allowed for row in each.rows} == {"own", "total"}
+
+
+def test_units_of_a_large_limit_are_spent_from_a_block(publish_globals: Publish, limiter: Either) -> None:
+    publish_globals(limit("backend", "token_bucket", rate=500_000, burst=500_000))
+    spent: list[Decision] = []
+
+    def has_block() -> bool:
+        """A process takes blocks once it asks often."""
+        decisions = limiter.check_many([Check(tenant, ENDPOINT) for tenant in TENANTS * 10], rows=True)
+        assert all(each.allowed and not each.degraded for each in decisions)
+        spent.extend(each for each in decisions if any(isinstance(part, LeasedDecision) for part in each.parts))
+        return bool(spent)
+
+    until(has_block)
+    assert {row.name for each in spent for row in each.rows} == {"own", "backend"}
 
 
 def test_a_denial_of_the_shard_gives_the_unit_back(
