@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -8,7 +9,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from http import HTTPStatus
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +148,7 @@ def test_make_hands_on_the_choice_of_its_command_line_only() -> None:
 @pytest.mark.timeout(900)
 def test_make_up_runs_a_cluster_restarts_its_nodes_and_goes_back_to_one_valkey(home: Path) -> None:
     places = Places(home)
-    up = Up(home, HEADROOM_CLUSTER="1", HEADROOM_DEMO="0")
+    up = Up(home, HEADROOM_CLUSTER="1", HEADROOM_DEMO="0", HEADROOM_BUDGET_MS="10000")
     try:
         up.wait_for(lambda: places.cluster_in_use.exists() and "beat" in up.health()[1])
         url = places.redis_url
@@ -153,6 +156,11 @@ def test_make_up_runs_a_cluster_restarts_its_nodes_and_goes_back_to_one_valkey(h
         assert command_finds(home) == [url, f"redis+socket://{home}/valkey/valkey.sock?virtual_host=1"]
         with redis.Redis.from_url(places.valkey_url) as client:
             client.set("outdated", 1)
+
+        up.wait_for(lambda: up.health()[0] == 200)
+        decision = decided_over_http(up, home)
+        assert (decision["allowed"], decision["degraded"], decision["tenant"]) == (True, None, "acme")
+        assert up.health()[1]["published_revision"] >= decision["revision"] > 0
 
         first = ids(url)
         assert len(first) == NODES
@@ -177,9 +185,37 @@ def test_make_up_runs_a_cluster_restarts_its_nodes_and_goes_back_to_one_valkey(h
 def command_finds(home: Path) -> list[str]:
     """The servers that a command in another terminal uses."""
     code = "from django.conf import settings; print(settings.REDIS_URL, settings.BROKER_URL)"
+    return command(home, "shell", "--no-imports", "-c", code).split()
+
+
+def command(home: Path, *words: str) -> str:
     environment = {**os.environ, "HEADROOM_HOME": str(home)}
-    command = [sys.executable, "manage.py", "shell", "--no-imports", "-c", code]
-    return subprocess.check_output(command, cwd=ROOT, env=environment, text=True).split()
+    return subprocess.check_output([sys.executable, "manage.py", *words], cwd=ROOT, env=environment, text=True)
+
+
+def decided_over_http(up: Up, home: Path) -> dict[str, Any]:
+    """What the gateway says about a request of a new tenant."""
+    by = "author='test', reason='test'"
+    create = f"tier_create(name='free', {by}); tenant_create(name='acme', tier='free', {by})"
+    imports = "from quotas.tenants import tenant_create, tier_create"
+    command(home, "shell", "--no-imports", "-c", f"{imports}; {create}")
+    key = command(home, "api_key", "create", "acme").strip()
+    answers: list[dict[str, Any]] = []
+
+    def is_published() -> bool:
+        status, body = ask_gateway(up.gateway_port, key, {"endpoint": "*"})
+        answers.append(body)
+        return status == HTTPStatus.OK
+
+    up.wait_for(is_published)
+    return answers[-1]
+
+
+def ask_gateway(port: int, token: str, check: dict[str, str]) -> tuple[int, dict[str, Any]]:
+    with closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        connection.request("POST", "/v1/check", json.dumps(check), {"Authorization": f"Bearer {token}"})
+        response = connection.getresponse()
+        return response.status, json.load(response)
 
 
 def node_of(up: Up, folder: Path) -> psutil.Process:
