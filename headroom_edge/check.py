@@ -16,7 +16,7 @@ from headroom_edge.plan.subject import DIMENSION, RESERVED
 TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 NOBODY: Final = "-"  # for a request that names no tenant: none can have this name, so the store takes it as unknown
 COST_MAX: Final = 1_000_000_000
-DIMENSIONS_MAX: Final = 30  # the store accepts 32 pairs; the holder takes one, and so do paid global limits
+DIMENSIONS_MAX: Final = 31  # the store accepts 32 pairs, and the holder takes one
 ENDPOINT_CHARACTERS: Final = 200
 DEFAULT_COST: Final = "*"  # the endpoint's default cost
 PAID: Final = ("GLOBAL", "paid")  # no dimension has capital letters

@@ -23,11 +23,19 @@ local function whole_cost(text)
   return cost
 end
 
+-- The pair that says that a global limit is paid (check.lua) comes on top of the others.
+local function room_for_paid(args, first)
+  for i = first, #args do
+    if args[i] == 'GLOBAL' then return 2 end
+  end
+  return 0
+end
+
 -- Parses the cost at args[at], and [ALL] and pairs after args[last]. Returns cost (or '*'), nil, index of the first
 -- pair, whether ALL was given; or nil, error.
 function H.arguments(args, at, last)
   local count = #args - last
-  if count < 0 or count > MAX_ARGUMENTS then
+  if count < 0 or count > MAX_ARGUMENTS and count > MAX_ARGUMENTS + room_for_paid(args, last + 1) then
     return nil, H.fail('HRARGS', 'give tenant, endpoint, cost, then at most 32 pairs of dimension and value')
   end
   local rows = count % 2 == 1

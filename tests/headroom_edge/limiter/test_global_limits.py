@@ -10,6 +10,7 @@ import pytest
 from redis.cluster import RedisCluster
 
 from headroom_edge import Check, Decision, keys
+from headroom_edge.check import DIMENSIONS_MAX
 from headroom_edge.leases.decision import LeasedDecision
 from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Policy
 from tests.clusters import SpareCluster
@@ -135,6 +136,12 @@ def test_a_busy_process_pays_from_blocks_and_is_counted_exactly(
     assert (leased[-1].check.tenant, leased[-1].reason, leased[-1].limit) == (TENANTS[-1], "ok", "total")
     limiter.close()
     assert used(store) == len(told)
+
+
+def test_a_subject_may_have_as_many_dimensions_as_elsewhere(publish_globals: Publish, limiter: Either) -> None:
+    publish_globals(TOTAL)
+    subject = {f"d{number}": "x" for number in range(DIMENSIONS_MAX)}
+    assert limiter.check(tenant=TENANT, endpoint=ENDPOINT, subject=subject, holder="me").allowed
 
 
 def test_a_peek_charges_nobody(publish_globals: Publish, limiter: Either, store: RedisCluster) -> None:
