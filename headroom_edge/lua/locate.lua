@@ -35,7 +35,8 @@ end
 -- pair, whether ALL was given; or nil, error.
 function H.arguments(args, at, last)
   local count = #args - last
-  if count < 0 or count > MAX_ARGUMENTS and count > MAX_ARGUMENTS + room_for_paid(args, last + 1) then
+  local words = count - count % 2 -- without ALL
+  if count < 0 or words > MAX_ARGUMENTS and words > MAX_ARGUMENTS + room_for_paid(args, last + 1) then
     return nil, H.fail('HRARGS', 'give tenant, endpoint, cost, then at most 32 pairs of dimension and value')
   end
   local rows = count % 2 == 1
