@@ -152,13 +152,17 @@ class Core:
         limits = self.globals
         if limits is None:
             return (yield from here(checks))
-        homes: dict[int, Decision] = {}
-        for index, check in enumerate(checks):
-            if check.endpoint in limits.endpoints:
-                homes[index] = yield from self._ask_home(limits, function, check)
+        concerned = [index for index, check in enumerate(checks) if check.endpoint in limits.endpoints]
+        told = yield from self._ask_homes(limits, function, [checks[index] for index in concerned])
+        homes = dict(zip(concerned, told, strict=True))
         going = [index for index in range(len(checks)) if index not in homes or homes[index].allowed]
         asked = [paid(checks[index], homes[index]) if index in homes else checks[index] for index in going]
-        found = dict(zip(going, (yield from here(asked)) if asked else [], strict=True))
+        try:
+            found = dict(zip(going, (yield from here(asked)) if asked else [], strict=True))
+        except ValueError:
+            # One of them is the caller's mistake, so none is told: nobody may have paid for it.
+            yield from self.undo(list(homes.values()))
+            raise
         unpaid = [index for index, decision in found.items() if _is_elsewhere(decision)]
         if unpaid:
             for index in unpaid:
@@ -177,14 +181,31 @@ class Core:
             for index, check in enumerate(checks)
         ]
 
-    def _ask_home(self, limits: GlobalLimits, function: str, check: Check) -> Conversation[Decision]:
-        home = home_of(check)
-        if function == CHECK and not check.holder:
-            decision = yield from self._check_leased(limits.book, home, True)
-            if isinstance(decision, LeasedDecision):
-                return decision
-        else:
-            (decision,) = yield from self._decide(function, (home,), True)
+    def _ask_homes(self, limits: GlobalLimits, function: str, checks: Sequence[Check]) -> Conversation[list[Decision]]:
+        """In few round trips, because one budget is for all: the first may bring a block for the others, and what no
+        block pays for is asked together."""
+        homes = [home_of(check) for check in checks]
+        found: dict[int, Decision] = {}
+        has_asked = False
+        for index, home in enumerate(homes):
+            if function != CHECK or home.holder:
+                continue
+            decision = limits.book.answer(home, True)
+            if decision is None and not has_asked:
+                has_asked = True
+                decision = yield from self._check_leased(limits.book, home, True)
+            if decision is not None:
+                found[index] = decision
+        rest = [index for index in range(len(homes)) if index not in found]
+        if rest:
+            told = yield from self._decide(function, [homes[index] for index in rest], True)
+            found.update(zip(rest, told, strict=True))
+        return [self._of_home(limits, function, check, found[index]) for index, check in enumerate(checks)]
+
+    def _of_home(self, limits: GlobalLimits, function: str, check: Check, decision: Decision) -> Decision:
+        if isinstance(decision, LeasedDecision):
+            return decision
+        home = decision.check
         if decision.reason == UNKNOWN:
             cause = "the home of global limits has no configuration yet"
             decision = self.failures.decide(home, reason=NOT_READY, cause=cause)
@@ -204,7 +225,9 @@ class Core:
         commands = []
         for decision in _charged(decisions):
             if isinstance(decision, LeasedDecision):
-                self._refund_leased(decision)
+                book = self._book_of(decision)
+                if book is not None:
+                    book.undo(decision)
                 continue
             if decision.holder:
                 commands.append(encode_call("hr_release", decision.check, self.shards, decision.holder))
@@ -242,7 +265,8 @@ class Core:
         if not decision.allowed or decision.degraded:
             return 0
         if isinstance(decision, LeasedDecision):
-            return self._refund_leased(decision)
+            book = self._book_of(decision)
+            return 0 if book is None else book.refund(decision)
         if not decision.receipt:
             raise ValueError("The decision has no receipt, which a refund needs; make the check with rows=True.")
         check = decision.check
@@ -251,10 +275,9 @@ class Core:
         except StoreError:
             return 0
 
-    def _refund_leased(self, decision: LeasedDecision) -> int:
+    def _book_of(self, decision: LeasedDecision) -> LeaseBook | None:
         is_home = decision.check.tenant == EVERYONE
-        book = self.globals.book if is_home and self.globals is not None else self.leases
-        return 0 if book is None else book.refund(decision)
+        return self.globals.book if is_home and self.globals is not None else self.leases
 
     def reset(self, check: Check, limit: str) -> Conversation[int]:
         """Return the number of limits reset. Raises StoreError, because no request depends on a reset."""

@@ -147,7 +147,7 @@ class LeaseBook:
                 self._open_block(lease, Block(grant, decision, ask.began_s))
                 self._know(lease, check)
             elif decision.allowed and ask.want is not NOTHING and self._of_globals:
-                lease.spare(decision, self._clock())
+                lease.spare(decision, lease.price(check.cost), self._clock())
             else:
                 self._remember(lease, check, decision)
 
@@ -183,6 +183,24 @@ class LeaseBook:
     def refund(self, decision: LeasedDecision) -> int:
         with self._lock:
             return decision.give_back(self._clock())
+
+    def undo(self, decision: LeasedDecision) -> None:
+        """As `refund`, also after the block's end: until it is settled, the unit goes back to the store with it."""
+        with self._lock:
+            decision.give_back(float("-inf"))
+
+    def answer(self, check: Check, rows: bool) -> Decision | None:
+        """From a block or a recent denial; None: ask the store. It asks for no block itself, but counts the demand."""
+        with self._lock:
+            plan, now = self._plan(check), self._clock()
+            if plan is None or not plan.length_s:
+                self._is_busy(check, now)
+                return None
+            lease = self._lease(check, plan)
+            decision = self._answer(lease, check, rows, now)
+            if decision is None:
+                lease.count(lease.price(check.cost), now)
+            return decision
 
     def find(self, check: Check) -> Lease | None:
         with self._lock:
@@ -264,7 +282,7 @@ class LeaseBook:
 
     def _open_block(self, lease: Lease, block: Block) -> None:
         self._retire(lease)
-        lease.block, lease.denial = block, None
+        lease.block, lease.denial, lease.had_block = block, None, True
         self._open[lease] = None
         if lease.endpoint in self._granted_s or len(self._granted_s) < ENDPOINTS_KEPT:
             self._granted_s[lease.endpoint] = block.began_s

@@ -16,6 +16,7 @@ from headroom_edge.leases.demand import NOTHING, Demand, Want
 
 PLAN_S: Final = 60.0
 SHORTEST_DENIAL_S: Final = 0.02
+SCARCE_BELOW: Final = 32  # requests; the store grants a quarter of what is left, and at least 8
 EXACT_BELOW: Final = 1_000  # units of a limit; a smaller one has too little room for the blocks of several processes
 USUAL_MS: Final = 100  # the longest lease of a limit that does not say
 NEVER_LEASED: Final = frozenset("lc")  # queues and slots, by the plan's letters for algorithms
@@ -103,6 +104,7 @@ class Lease:
         "demand",
         "denial",
         "endpoint",
+        "had_block",
         "plan",
         "subject",
         "tenant",
@@ -117,6 +119,7 @@ class Lease:
         self.subject: SubjectValues = {}  # the latest one that was found valid
         self.demand = Demand()
         self.block: Block | None = None
+        self.had_block = False
         self.denial: Denial | None = None
         self.asking_until_s = float("-inf")  # until then, a request for the next block may be under way
 
@@ -140,11 +143,14 @@ class Lease:
             return self.demand.want_first()
         return self.demand.want_next(now, length_s, settlement.spent_calls, settlement.spent_cost)
 
-    def spare(self, decision: Decision, now: float) -> None:
+    def spare(self, decision: Decision, price: int, now: float) -> None:
         """A block was wanted, and too little was left for one: wait until there is more, instead of asking for each
-        request. What flows in meanwhile is not lost. A limit that is too small for blocks stays exact."""
+        request. What flows in meanwhile is not lost. A limit that is too small for blocks stays exact, and so does one
+        that grants none for another reason, such as a bypass."""
         scarce = min(decision.rows, key=lambda row: row.remaining, default=None)
-        if scarce is None or not self.plan.length_s or scarce.quota < EXACT_BELOW:
+        if scarce is None or not self.plan.length_s or scarce.quota < EXACT_BELOW or not self.had_block:
+            return
+        if scarce.remaining >= SCARCE_BELOW * (1 if price == UNKNOWN else price):
             return
         retry_us = int(SHORTEST_DENIAL_S * MICROSECONDS)
         denial = replace(

@@ -3,8 +3,8 @@
 -- ARGV     tenant, endpoint, the decision's receipt joined by colons, [dimension, value]...
 -- reply    how many limits were refunded; 0 if it is too late, was done before, or the plan has changed
 -- writes   the records, and a mark (with TTL) that this receipt was used. While a lease is out, buckets refund nothing,
---          because its charge may rest on the refunded one; after a refund, earlier leases of the record give nothing
---          back any more. Refused while a cluster moves the slot (reach.lua)
+--          because its charge may rest on the refunded one; after a refund of a bucket or a log, earlier leases of the record
+--          give nothing back any more. Refused while a cluster moves the slot (reach.lua)
 
 -- Time, plan mark, cost, and the TATs in the order in which hr_check wrote them; nil if it is not a receipt.
 local function open(receipt)
@@ -25,16 +25,19 @@ end
 local function refund_group(group, record, given, tats, used, now, cost)
   local text = call('GET', record)
   if not text then return 0, used + group.tats end
-  local state, count = H.record.read(group, text, now, record), 0
+  local state, count, is_dated = H.record.read(group, text, now, record), 0, false
   local note = H.leases.note(group, record, now)
   for _, limit in ipairs(group.l) do
     if limit.P and not limit.x then used = used + 1 end
     local key = limit.kernel.ring and H.keys.ring(record, limit)
-    if refund_limit(limit, state, given, tats[used], now, cost, key, note) then count = count + 1 end
+    if refund_limit(limit, state, given, tats[used], now, cost, key, note) then
+      -- Counters of windows may go down in any order; what lies in time may not.
+      count, is_dated = count + 1, is_dated or limit.P ~= nil or limit.kernel.ring
+    end
   end
   if count > 0 then
     H.record.write(group, record, state, text)
-    if note then H.leases.forget(group, record, note, now) end
+    if note and is_dated then H.leases.forget(group, record, note, now) end
   end
   return count, used
 end

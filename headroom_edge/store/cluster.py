@@ -35,6 +35,7 @@ from headroom_edge.store.routing import (
 REREAD_S: Final = 0.1  # while a primary does not answer ...
 REREAD_LATER_S: Final = 1.0  # ... and after it has not for longer than
 PATIENT_S: Final = 10.0
+ASK_S: Final = 0.3  # for the map, of one server; there are others
 AT_ONCE: Final = 8  # threads that ask one primary, for calls that concern several
 
 
@@ -200,7 +201,7 @@ class Cluster:
         return {place: node for place, node in self._nodes.items() if node.breaker.state is BreakerState.CLOSED}
 
     def _ask_for_map(self, place: Place) -> SlotMap | None:
-        (reply,) = self._node(place).attend([READ_MAP], time.monotonic() + self._connect_timeout_s)
+        (reply,) = self._node(place).attend([READ_MAP], time.monotonic() + min(self._connect_timeout_s, ASK_S))
         if isinstance(reply, StoreError):
             self._trouble = reply
             return None

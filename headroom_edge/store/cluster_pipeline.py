@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from headroom_edge.errors import StoreAddressError, StoreError, StoreLostError, StoreTimeoutError
 from headroom_edge.store.address import ClusterAddress
 from headroom_edge.store.breaker import Breaker, BreakerState
-from headroom_edge.store.cluster import PATIENT_S, REREAD_LATER_S, REREAD_S, wrong_kind
+from headroom_edge.store.cluster import ASK_S, PATIENT_S, REREAD_LATER_S, REREAD_S, wrong_kind
 from headroom_edge.store.connection import Peer
 from headroom_edge.store.node import ToAll
 from headroom_edge.store.pipeline import Answer, PendingCall, Pipeline, dial_at
@@ -158,7 +158,7 @@ class ClusterPipeline:
         return False
 
     async def _ask_for_map(self, place: Place) -> SlotMap | None:
-        (reply,) = await self.node(place).ask([READ_MAP], self._connect_timeout_s, is_counted=False)
+        (reply,) = await self.node(place).ask([READ_MAP], min(self._connect_timeout_s, ASK_S), is_counted=False)
         if isinstance(reply, StoreError):
             self._trouble = reply
             return None

@@ -30,6 +30,7 @@ LISTEN_S: Final = 1.0  # then look whether anybody still uses the limiter
 LOOK_S: Final = 0.1  # while the primary is away
 SILENT_S: Final = 30.0  # then see whether the Sentinel is still there
 PAUSE_S: Final = 0.5
+ASK_S: Final = 0.3  # for one Sentinel; there are others
 
 
 def question(name: str) -> bytes:
@@ -68,7 +69,7 @@ def dial_primary(address: SentinelAddress, timeout_s: float) -> BlockingConnecti
     tried: set[Address] = set()
     for sentinel in address.sentinels:
         try:
-            found = candidates_of(address, sentinel, _ask(sentinel, questions(address.name), timeout_s))
+            found = candidates_of(address, sentinel, _ask(sentinel, questions(address.name), min(timeout_s, ASK_S)))
         except StoreError as error:
             trouble = error
             continue
@@ -170,7 +171,7 @@ async def dial_primary_on_loop(address: SentinelAddress, timeout_s: float, on_lo
     tried: set[Address] = set()
     for sentinel in address.sentinels:
         try:
-            replies = await _ask_on_loop(sentinel, questions(address.name), timeout_s)
+            replies = await _ask_on_loop(sentinel, questions(address.name), min(timeout_s, ASK_S))
             found = candidates_of(address, sentinel, replies)
         except StoreError as error:
             trouble = error

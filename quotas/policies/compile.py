@@ -25,6 +25,7 @@ TENANT_NUMBER_MAX = 36**5 - 1
 CANARY = "~"  # after the tier's number, in entries of tenants that a canary includes
 # At the home of global limits, the subjects of all tenants share the cap that each tenant has elsewhere.
 HOME_CAP = 100
+NUMBER_WIDTH = 5  # an entry begins with the tenant's number
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,19 @@ class Compiler:
         """Tiers and tenants that do not compile and have no last good state here."""
         return [owner for owner in self.problems if self._is_lost(owner)]
 
+    @property
+    def is_home_lost(self) -> bool:
+        """Whether a global policy does not compile of which nothing good is known here."""
+        return self.image.home is not None and bool(self._book.globals.keys() - self._terms.globals.keys())
+
+    def restore_home(self, entry: str, fields: Mapping[str, str]) -> None:
+        """Call `seal` when all is restored."""
+        if self.image.home is not None:
+            before, self._home = self._home, Piece(entry[NUMBER_WIDTH:], fields)
+            self.image.home.use(fields)
+            self.image.home.leave(before.fields)
+            self.image.home.put_entry(EVERYONE, entry)
+
     def _is_lost(self, owner: Owner) -> bool:
         if owner.kind == "tier":
             return owner.name not in self._tiers
@@ -184,6 +198,8 @@ class Compiler:
         """Global limits as the plans of a tenant of their own. `endpoints`: those that were in force before."""
         home.use(self._endpoints.fields)
         home.leave(endpoints.fields)
+        if self.is_home_lost:
+            return  # what is known of it stays in force, as with every other part that does not compile
         writer = PlanWriter(replace(self._terms, are_globals_elsewhere=False), UTC)
         name = writer.write_set(Resolved((), {}))
         before, self._home = self._home, Piece(canonical({"s": name}), writer.fields)

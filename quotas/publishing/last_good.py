@@ -13,16 +13,16 @@ from typing import Any, cast
 import redis
 
 from headroom_edge import keys
-from quotas.policies.compile import Compiler, Piece
+from quotas.policies.compile import NUMBER_WIDTH, Compiler, Piece
 from quotas.policies.shard_image import MAIN
 from quotas.publishing import store
-
-NUMBER_WIDTH = 5  # an entry begins with the tenant number
 
 Config = Mapping[str, str]
 
 
 def restore_last_good(compiler: Compiler, client: redis.Redis, shards: int) -> None:
+    if compiler.is_home_lost:
+        _restore_home(compiler, client)
     lost = compiler.lost()
     if not lost:
         return
@@ -36,6 +36,13 @@ def restore_last_good(compiler: Compiler, client: redis.Redis, shards: int) -> N
             by_shard[keys.shard_of(owner.name, shards)].append(owner.name)
     for shard, names in by_shard.items():
         _restore_tenants(compiler, client, shard, names)
+
+
+def _restore_home(compiler: Compiler, client: redis.Redis) -> None:
+    entry = cast("str | None", client.hget(keys.tenants(keys.EVERYONES_SHARD), keys.EVERYONE))
+    fields = _fields(_sets(entry[NUMBER_WIDTH:]), _config(client, keys.EVERYONES_SHARD)) if entry else None
+    if entry and fields is not None:
+        compiler.restore_home(entry, fields)
 
 
 def _restore_tenants(compiler: Compiler, client: redis.Redis, shard: int, names: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -142,6 +143,37 @@ def test_a_subject_may_have_as_many_dimensions_as_elsewhere(publish_globals: Pub
     publish_globals(TOTAL)
     subject = {f"d{number}": "x" for number in range(DIMENSIONS_MAX)}
     assert limiter.check(tenant=TENANT, endpoint=ENDPOINT, subject=subject, holder="me").allowed
+
+
+def test_a_limit_with_plenty_left_denies_nobody_where_no_block_is_granted(
+    publish_globals: Publish, limiter: Either
+) -> None:
+    """A limit in shadow that is used up keeps the store from granting blocks."""
+    shade = limit("shade", "fixed_window", limit=5, window="1h", mode="shadow")
+    publish_globals(limit("total", "fixed_window", limit=1_000_000, window="1h"), shade)
+    assert all(limiter.check(tenant=tenant, endpoint=ENDPOINT).allowed for tenant in TENANTS * 5)
+
+
+def test_a_bypass_of_everything_lets_everybody_through(
+    publish_globals: Publish, limiter: Either, store: RedisCluster
+) -> None:
+    publish_globals(limit("total", "fixed_window", limit=2_000, window="1h"))
+    until_us = 4_000_000_000_000_000
+    switch = json.dumps([{"scope": "all", "name": "", "until_us": until_us, "reason": "test"}])
+    for shard in (*range(keys.SHARDS), keys.EVERYONES_SHARD):
+        store.fcall("hr_bypass", 1, keys.shard_prefix(shard), switch)
+    assert all(limiter.check(tenant=tenant, endpoint=ENDPOINT).allowed for tenant in TENANTS * 5)
+
+
+def test_a_busy_tenant_that_is_denied_costs_the_home_nothing(
+    publish_globals: Publish, limiter: Either, store: RedisCluster
+) -> None:
+    own = limit("own", "fixed_window", limit=5, window="1h")
+    publish_globals(limit("total", "fixed_window", limit=10_000, window="1h"), own=own)
+    told = [limiter.check(tenant=TENANT, endpoint=ENDPOINT).allowed for _ in range(400)]
+    limiter.close()
+    assert sum(told) == 5
+    assert used(store) == 5
 
 
 def test_a_peek_charges_nobody(publish_globals: Publish, limiter: Either, store: RedisCluster) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from headroom_edge.keys import EVERYONES_SHARD
+from headroom_edge.keys import EVERYONE, EVERYONES_SHARD
 from quotas.policies.compile import Compiler, Owner, Piece, check_compiles
 from quotas.policies.configuration_index import Touched
 from quotas.policies.spec import Configuration, Endpoint, Policy, Tenant
@@ -106,6 +106,22 @@ def test_global_limits_have_plans_of_their_own_in_a_cluster() -> None:
     plans = [json.loads(text) for name, text in compiler.image.shards[0].config.items() if name.startswith("p:")]
     assert not any(group.get("a") for plan in plans for group in plan["g"])
     assert all(list(plan["G"]) == ["total"] for plan in plans)
+
+
+def test_the_home_keeps_what_was_good_when_a_global_policy_is_broken_and_nothing_good_is_known() -> None:
+    good = compiled(world(GOOD, global_policy("*", limit("total", rate=5, burst=5))), clustered=True)
+    broken = replace(global_policy("*", limit("total")), problem="it cannot be read")
+    compiler = compiled(world(GOOD, broken), clustered=True)
+    assert good.image.home is not None
+    assert compiler.image.home is not None
+    assert compiler.is_home_lost
+    assert compiler.image.home.entries == {}
+    entry = good.image.home.entries[EVERYONE]
+    fields = {name: text for name, text in good.image.home.config.items() if name[:2] in ("s:", "p:")}
+    compiler.restore_home(entry, fields)
+    compiler.seal()
+    assert compiler.image.home.entries == good.image.home.entries
+    assert fields.items() <= compiler.image.home.config.items()
 
 
 def test_an_edit_of_a_global_limit_changes_its_home() -> None:
