@@ -126,6 +126,8 @@ def _places(parts: SplitResult, query: Mapping[str, str], port: int, most: int =
     userinfo, _, listed = parts.netloc.rpartition("@")
     username, _, password = userinfo.partition(":")
     tls = _tls(query) if parts.scheme.startswith("rediss") else None
+    if "+" in parts.scheme and not all(listed.split(",")):
+        raise ValueError(f"The store's URL lacks the name of a server; {EXAMPLE}.")
     places = [_place(text, port) for text in listed.split(",")]
     if len(places) > most:
         raise ValueError(f"The store's URL names several servers; {EXAMPLE}.")

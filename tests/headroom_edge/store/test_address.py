@@ -52,6 +52,8 @@ def test_tls_verifies_unless_told_otherwise() -> None:
     [
         ("sentinel://h:26379/mymaster", "unsupported scheme, 'sentinel'"),
         ("redis+cluster://h/2", "database 0 only"),
+        ("redis+cluster://", "lacks the name of a server"),
+        ("redis+cluster://a:1,,b:2", "lacks the name of a server"),
         ("redis+cluster://h:a", "not a host and a port"),
         ("redis+cluster://h?sentinel_password=x", "unknown option, 'sentinel_password'"),
         ("redis+sentinel://h", "does not name the primary"),
