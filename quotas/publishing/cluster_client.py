@@ -113,6 +113,8 @@ class Cluster(RedisCluster):
             words, options = calls[place]
             key = at or key_of(words)
             target = options.get("target_nodes")
+            if isinstance(target, list):  # redis-py names the owner of a group of keys like this
+                (target,) = target
             if key is None and target is None:
                 raise redis.RedisError(f"{words[0]} has no key; ask it of a node")
             try:
