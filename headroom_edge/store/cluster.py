@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
-from headroom_edge.errors import StoreAddressError, StoreError, StoreLostError, StoreTimeoutError
+from headroom_edge.errors import StoreError, StoreLostError, StoreTimeoutError
 from headroom_edge.store.address import ClusterAddress
 from headroom_edge.store.breaker import Breaker, BreakerSettings, BreakerState
 from headroom_edge.store.connection import BlockingConnection, Peer
@@ -26,6 +26,7 @@ from headroom_edge.store.routing import (
     Routing,
     SlotMap,
     Step,
+    map_of,
     needs_routing,
     places_to_ask,
     tag_of,
@@ -202,16 +203,9 @@ class Cluster:
 
     def _ask_for_map(self, place: Place) -> SlotMap | None:
         (reply,) = self._node(place).attend([READ_MAP], time.monotonic() + min(self._connect_timeout_s, ASK_S))
-        if isinstance(reply, StoreError):
-            self._trouble = reply
-            return None
-        try:
-            found = SlotMap.parse(reply, place)
-        except (ValueError, LookupError, TypeError):
-            self._trouble = StoreAddressError(wrong_kind(place, reply))
-            return None
-        if not found.places:
-            self._trouble = StoreLostError(f"the cluster that {place} belongs to has no slots yet")
+        found = map_of(reply, place)
+        if isinstance(found, StoreError):
+            self._trouble = found
             return None
         return found
 
@@ -243,10 +237,6 @@ def _replies_of(step: Step, asked: Future[list[Any]] | None, deadline: float) ->
 def close_all(nodes: Iterable[Node]) -> None:
     for node in nodes:
         node.close()
-
-
-def wrong_kind(place: Place, reply: object) -> str:
-    return f"{place} is no node of a cluster ({reply}); write the store's URL as redis://{place}/0"
 
 
 def _keep_reading(reference: weakref.ref[Cluster]) -> None:

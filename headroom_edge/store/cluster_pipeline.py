@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from headroom_edge.errors import StoreAddressError, StoreError, StoreLostError, StoreTimeoutError
+from headroom_edge.errors import StoreError, StoreTimeoutError
 from headroom_edge.store.address import ClusterAddress
 from headroom_edge.store.breaker import Breaker, BreakerState
-from headroom_edge.store.cluster import ASK_S, PATIENT_S, REREAD_LATER_S, REREAD_S, wrong_kind
+from headroom_edge.store.cluster import ASK_S, PATIENT_S, REREAD_LATER_S, REREAD_S
 from headroom_edge.store.connection import Peer
 from headroom_edge.store.node import ToAll
 from headroom_edge.store.pipeline import Answer, PendingCall, Pipeline, dial_at
@@ -26,6 +26,7 @@ from headroom_edge.store.routing import (
     Routing,
     SlotMap,
     Step,
+    map_of,
     needs_routing,
     places_to_ask,
     tag_of,
@@ -159,16 +160,9 @@ class ClusterPipeline:
 
     async def _ask_for_map(self, place: Place) -> SlotMap | None:
         (reply,) = await self.node(place).ask([READ_MAP], min(self._connect_timeout_s, ASK_S), is_counted=False)
-        if isinstance(reply, StoreError):
-            self._trouble = reply
-            return None
-        try:
-            found = SlotMap.parse(reply, place)
-        except (ValueError, LookupError, TypeError):
-            self._trouble = StoreAddressError(wrong_kind(place, reply))
-            return None
-        if not found.places:
-            self._trouble = StoreLostError(f"the cluster that {place} belongs to has no slots yet")
+        found = map_of(reply, place)
+        if isinstance(found, StoreError):
+            self._trouble = found
             return None
         return found
 

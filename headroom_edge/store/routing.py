@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from hiredis import ReplyError
 
 from headroom_edge.check import pack
-from headroom_edge.errors import StoreRefusedError
+from headroom_edge.errors import StoreAddressError, StoreError, StoreLostError, StoreRefusedError
 from headroom_edge.store.slots import slot_of
 
 ASKING: Final = pack(("ASKING",))
@@ -125,6 +125,19 @@ class SlotMap:
 
     def is_same(self, other: SlotMap) -> bool:
         return self._ranges == other._ranges
+
+
+def map_of(reply: Any, asked: Place) -> SlotMap | StoreError:
+    """The map in a reply to READ_MAP, or why there is none."""
+    if isinstance(reply, StoreError):
+        return reply
+    try:
+        found = SlotMap.parse(reply, asked)
+    except (ValueError, LookupError, TypeError):
+        return StoreAddressError(
+            f"{asked} is no node of a cluster ({reply}); write the store's URL as redis://{asked}/0"
+        )
+    return found if found.places else StoreLostError(f"the cluster that {asked} belongs to has no slots yet")
 
 
 @dataclass(slots=True)
