@@ -47,6 +47,7 @@ class QuotaMiddleware:
         if verdict.problem is not None:
             await refuse(scope, send, verdict)
             return
+        timer = None
         try:
             if verdict.wait_s:
                 await asyncio.sleep(verdict.wait_s)
@@ -54,7 +55,7 @@ class QuotaMiddleware:
                 await self.app(scope, receive, with_fields(send, verdict.headers, timer))
         finally:
             if verdict.decision is not None and verdict.holds:
-                await self.limiter.release(verdict.decision)
+                await self.limiter.release(verdict.decision, result=timer.result if timer else "ignore")
 
 
 def header_of(scope: Scope, name: str) -> str:

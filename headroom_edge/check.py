@@ -11,12 +11,14 @@ from typing import Any, ClassVar, Final, TypeAlias
 import hiredis
 
 from headroom_edge.keys import tenant_prefix
+from headroom_edge.plan.priority import PRIORITIES
 from headroom_edge.plan.subject import DIMENSION, RESERVED
+from headroom_edge.results import Result
 
 TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 NOBODY: Final = "-"  # for a request that names no tenant: none can have this name, so the store takes it as unknown
 COST_MAX: Final = 1_000_000_000
-DIMENSIONS_MAX: Final = 31  # the store accepts 32 pairs, and the holder takes one
+DIMENSIONS_MAX: Final = 31  # the store accepts 32 pairs, of which the holder takes one, and one more for a priority
 ENDPOINT_CHARACTERS: Final = 200
 DEFAULT_COST: Final = "*"  # the endpoint's default cost
 PAID: Final = ("GLOBAL", "paid")  # no dimension has capital letters
@@ -38,6 +40,7 @@ class Check:
     subject: SubjectValues = field(default_factory=dict)
     cost: int | None = None  # None: the endpoint's default cost
     holder: str = ""  # the caller's id for this request, used by concurrency limits
+    priority: str = ""  # how important the caller takes it for, which can only lower it; empty: as configured
 
     # In a cluster: global limits, which are counted elsewhere, have allowed the request.
     is_paid: ClassVar[bool] = False
@@ -52,6 +55,8 @@ class Check:
             raise ValueError(
                 f"cost must be a whole number from 1 to {COST_MAX:,}, not {cost!r}; omit it for the endpoint's default."
             )
+        if self.priority and self.priority not in PRIORITIES:
+            raise ValueError(f"priority must be one of {', '.join(PRIORITIES)}, not {self.priority!r}.")
         if len(self.subject) > DIMENSIONS_MAX:
             raise ValueError(f"subject must have at most {DIMENSIONS_MAX} dimensions.")
         for dimension, value in self.subject.items():
@@ -77,6 +82,8 @@ def encode_check(function: str, check: Check, shards: int, *, rows: bool) -> byt
             words += (dimension, value)
     if check.holder:
         words += ("holder", check.holder)
+    if check.priority:
+        words += ("priority", check.priority)
     if check.is_paid:
         words += PAID
     return pack(words)
@@ -87,6 +94,12 @@ def encode_call(function: str, check: Check, shards: int, *arguments: str | byte
     about = ("FCALL", function, "1", prefix_of(check.tenant, shards), check.tenant, check.endpoint, *arguments)
     subject = [word for pair in check.subject.items() if pair[1] is not None for word in pair]
     return pack((*about, *subject))  # type: ignore[arg-type] # values that are None were filtered out
+
+
+def encode_release(check: Check, shards: int, holder: str, result: Result) -> bytes:
+    """Without a word if nothing is to be learned, which every version of the library understands."""
+    words = () if result == "ignore" else (result,)
+    return encode_call("hr_release", check, shards, holder, *words)
 
 
 def encode_profile(tenant: str, endpoint: str, shards: int) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from hiredis import ReplyError
 
 from headroom_edge.background_chores import Chores
-from headroom_edge.check import Check, encode_call, encode_check, pack
+from headroom_edge.check import Check, encode_call, encode_check, encode_release, pack
 from headroom_edge.decision import Decision, Failure, decision_of
 from headroom_edge.errors import StoreAddressError, StoreError, StoreRefusedError
 from headroom_edge.failure import FailureModes
@@ -26,6 +26,7 @@ from headroom_edge.leases.block import Grant
 from headroom_edge.leases.book import LeaseBook
 from headroom_edge.leases.decision import LeasedDecision
 from headroom_edge.lua_library import source
+from headroom_edge.results import RESULTS, Result
 from headroom_edge.store.node import ToAll
 
 T = TypeVar("T")
@@ -283,24 +284,27 @@ class Core:
         """Return the number of limits reset. Raises StoreError, because no request depends on a reset."""
         return (yield from self._call(encode_call("hr_reset", check, self.shards, limit)))
 
-    def release(self, decision: Decision) -> Conversation[int]:
+    def release(self, decision: Decision, result: Result = "ignore") -> Conversation[int]:
         """Return the number of slots released. A failed release is repeated later; at worst the slot expires."""
+        if result not in RESULTS:
+            raise ValueError(f"result must be one of {', '.join(RESULTS)}, not {result!r}.")
         if decision.parts:
             own, home = decision.parts
-            released = yield from self.release(own)
-            return released + (yield from self.release(home))
+            released = yield from self.release(own, result)
+            return released + (yield from self.release(home, result))
         holder = decision.holder
         if not holder or not decision.allowed:
             return 0
-        command = encode_call("hr_release", decision.check, self.shards, holder)
+        # Without its result, because a later release would tell a longer latency.
+        late = encode_call("hr_release", decision.check, self.shards, holder)
         if decision.degraded:
             # The store may have taken the slot all the same: only its reply was lost.
-            self.chores.release_later(command)
+            self.chores.release_later(late)
             return self.failures.local.release(holder)
         try:
-            return (yield from self._call(command))
+            return (yield from self._call(encode_release(decision.check, self.shards, holder, result)))
         except StoreError:
-            self.chores.release_later(command)
+            self.chores.release_later(late)
             return 0
 
     def read(self, *commands: bytes) -> Conversation[list[Reply]]:

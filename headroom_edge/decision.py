@@ -33,6 +33,7 @@ class LimitRow:
     unit: str
     subject: str
     scope: str
+    cause: str = ""  # why a limit that borrows denied: ceiling, share or pool; empty otherwise
 
 
 # Treat as immutable. It is not frozen because that would add 2 µs to every check.
@@ -81,7 +82,7 @@ class Decision:
     @property
     def rows(self) -> tuple[LimitRow, ...]:
         """Every enforced limit, if the check asked for rows."""
-        return tuple(_row(raw) for raw in self.raw_rows)
+        return tuple(limit_row(raw) for raw in self.raw_rows)
 
     def without_rows(self) -> Self:
         return replace(self, raw_rows=())
@@ -90,8 +91,9 @@ class Decision:
         return header_fields.render(self, profile)
 
 
-def _row(raw: Sequence[Any]) -> LimitRow:
+def limit_row(raw: Sequence[Any]) -> LimitRow:
     name, allowed, quota, window_s, remaining, reset_us, retry_us, wait_us, mode, unit, subject, scope = raw
+    mode, _, cause = mode.partition(b"/")
     return LimitRow(
         name.decode(),
         allowed == 1,
@@ -105,6 +107,7 @@ def _row(raw: Sequence[Any]) -> LimitRow:
         unit.decode(),
         subject.decode(),
         scope.decode(),
+        cause.decode(),
     )
 
 

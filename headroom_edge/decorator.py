@@ -39,6 +39,7 @@ def limited(
     endpoint: str,
     subject: SubjectArgument | None = None,
     cost: int | None = None,
+    priority: str = "",
     rules: GuardRules | None = None,
 ) -> Callable[[Function], Function]:
     """Limit calls of a function. A coroutine function needs an AsyncLimiter, any other a Limiter."""
@@ -46,7 +47,7 @@ def limited(
     def check_for(*arguments: Any, **named: Any) -> Check:
         who = tenant(*arguments, **named) if callable(tenant) else tenant
         counted = subject(*arguments, **named) if callable(subject) else subject
-        return Check(who, endpoint, counted or {}, cost, secrets.token_hex(12))
+        return Check(who, endpoint, counted or {}, cost, secrets.token_hex(12), priority)
 
     around = _around_async if isinstance(limiter, AsyncLimiter) else _around
     return cast("Callable[[Function], Function]", partial(around, cast("Any", limiter), Guard(rules), check_for))
@@ -59,7 +60,7 @@ def _around(
     def call(*arguments: Any, **named: Any) -> Any:
         check = check_for(*arguments, **named)
         verdict = limiter.converse(lambda core: guard.decide(core, check, guard.rules.max_wait_ms))
-        decision = _allowed(verdict)
+        decision, timer = _allowed(verdict), None
         try:
             if verdict.wait_s:
                 time.sleep(verdict.wait_s)
@@ -68,7 +69,7 @@ def _around(
                 timer.stop(RETURNED)
                 return answer
         finally:
-            limiter.release(decision)
+            limiter.release(decision, result=timer.result if timer else "ignore")
 
     return call
 
@@ -80,7 +81,7 @@ def _around_async(
     async def call(*arguments: Any, **named: Any) -> Any:
         check = check_for(*arguments, **named)
         verdict = await limiter.converse(lambda core: guard.decide(core, check, guard.rules.max_wait_ms))
-        decision = _allowed(verdict)
+        decision, timer = _allowed(verdict), None
         try:
             if verdict.wait_s:
                 await asyncio.sleep(verdict.wait_s)
@@ -89,7 +90,7 @@ def _around_async(
                 timer.stop(RETURNED)
                 return answer
         finally:
-            await limiter.release(decision)
+            await limiter.release(decision, result=timer.result if timer else "ignore")
 
     return call
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
 from headroom_edge import AsyncLimiter, Limiter
@@ -18,6 +19,7 @@ from headroom_edge.keys import SHARDS
 from headroom_edge.plan.paths import AS_ROUTED
 from headroom_edge.request_guard import Guard, Request, RequestVerdict
 from headroom_edge.response_timer import ResponseTimer
+from headroom_edge.results import Result, of_error, of_status
 from headroom_edge.settings import BUDGET_MS, Options
 
 
@@ -59,7 +61,7 @@ def _options() -> Options:
 
 
 GetResponse = Callable[[HttpRequest], Any]
-Release = Callable[[], Any]
+Release = Callable[[Result], Any]
 TIMED = "headroom.watched"  # tells a throttle behind the middleware that the response is timed already
 
 
@@ -87,8 +89,8 @@ class QuotaMiddleware:
                 time.sleep(verdict.wait_s)
             with ResponseTimer(limiter(), verdict) as timer:
                 return finished(self.get_response(request), verdict, release, timer)
-        except BaseException:
-            release()
+        except BaseException as error:
+            release(of_error(type(error)))
             raise
 
     async def _later(self, request: HttpRequest) -> HttpResponseBase:
@@ -101,8 +103,8 @@ class QuotaMiddleware:
                 await asyncio.sleep(verdict.wait_s)
             with ResponseTimer(async_limiter(), verdict) as timer:
                 return finished(await self.get_response(request), verdict, release, timer)
-        except BaseException:
-            release()
+        except BaseException as error:
+            release(of_error(type(error)))
             raise
 
 
@@ -113,15 +115,53 @@ def finished(
         timer.stop(response.status_code)
     for name, value in verdict.headers.items():
         response[name] = value
-    close = response.close
+    close, stream = response.close, _watched(response) if verdict.holds else None
 
     def close_and_release() -> None:
         close()
-        release()
+        release(stream.result if stream else of_status(response.status_code))
 
     # The server closes every response, even if the client has gone.
     response.close = close_and_release  # type: ignore[method-assign]
     return response
+
+
+class _Stream:
+    """How the body of a streaming response ended; `ignore` until it does, because the client may leave before."""
+
+    def __init__(self, response: StreamingHttpResponse) -> None:
+        self.result: Result = "ignore"
+        self._response = response
+
+    def now(self, content: Iterable[bytes]) -> Iterator[bytes]:
+        with self._outcome():
+            yield from content
+
+    async def later(self, content: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+        with self._outcome():
+            async for part in content:
+                yield part
+
+    @contextmanager
+    def _outcome(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self.result = of_error(type(error))
+            raise
+        self.result = of_status(self._response.status_code)
+
+
+def _watched(response: HttpResponseBase) -> _Stream | None:
+    """None: the body is there already, or a file that the server may send by itself."""
+    if not isinstance(response, StreamingHttpResponse) or getattr(response, "file_to_stream", None) is not None:
+        return None
+    stream, content = _Stream(response), response.streaming_content
+    if isinstance(content, AsyncIterable):
+        response.streaming_content = stream.later(content)
+    else:
+        response.streaming_content = stream.now(content)
+    return stream
 
 
 def refused(verdict: RequestVerdict) -> HttpResponse:
@@ -130,14 +170,16 @@ def refused(verdict: RequestVerdict) -> HttpResponse:
 
 def release_of(verdict: RequestVerdict) -> Release:
     decision = verdict.decision
-    return partial(limiter().release, decision) if decision is not None and verdict.holds else _nothing
+    if decision is None or not verdict.holds:
+        return _nothing
+    return lambda result: limiter().release(decision, result=result)
 
 
-def _release_on(loop: asyncio.AbstractEventLoop, verdict: RequestVerdict) -> None:
+def _release_on(loop: asyncio.AbstractEventLoop, verdict: RequestVerdict, result: Result) -> None:
     """Django closes responses in a thread, so the release is handed to the event loop."""
     if verdict.decision is not None:
-        asyncio.run_coroutine_threadsafe(async_limiter().release(verdict.decision), loop)
+        asyncio.run_coroutine_threadsafe(async_limiter().release(verdict.decision, result=result), loop)
 
 
-def _nothing() -> None:
+def _nothing(_: Result) -> None:
     pass

@@ -69,7 +69,8 @@ class HeadroomThrottle(BaseThrottle):
             return refusal(known)
         subject = {"ip": guard().client_ip(plain), **known.subject}
         cost = getattr(view, "headroom_cost", None)
-        check = Check(known.tenant, endpoint, subject, cost, secrets.token_hex(12))
+        priority = getattr(view, "headroom_priority", "") or guard().priority(plain)
+        check = Check(known.tenant, endpoint, subject, cost, secrets.token_hex(12), priority)
         return (yield from guard().decide(core, check, guard().rules.max_wait_ms))
 
 

@@ -42,13 +42,13 @@ class PaidCheck(Check):
 
 
 def home_of(check: Check) -> HomeCheck:
-    return HomeCheck(EVERYONE, check.endpoint, check.subject, check.cost, check.holder)
+    return HomeCheck(EVERYONE, check.endpoint, check.subject, check.cost, check.holder, check.priority)
 
 
 def paid(check: Check, home: Decision) -> PaidCheck:
     # A holder that the home made up is the shard's too: one id releases both slots. A block never holds any.
     holder = check.holder or ("" if isinstance(home, LeasedDecision) else home.holder)
-    return PaidCheck(check.tenant, check.endpoint, check.subject, check.cost, holder)
+    return PaidCheck(check.tenant, check.endpoint, check.subject, check.cost, holder, check.priority)
 
 
 class GlobalLimits:

@@ -99,6 +99,21 @@ def denials(shard: int, number: str) -> str:
     return f"{shard_prefix(shard)}:d:{number}"
 
 
+def factors(shard: int) -> str:
+    """The factors of the limits that adapt. lua/scaled_bucket.lua has the form of the text."""
+    return f"{shard_prefix(shard)}:f"
+
+
+def loops() -> str:
+    """Hash: endpoint → the loops that compute its factors, as hr_observe reads them."""
+    return f"{ALL}:l"
+
+
+def loop_states() -> str:
+    """Hash: loop → its state, which hr_observe keeps."""
+    return f"{ALL}:w"
+
+
 def enforcers() -> str:
     return f"{ALL}:e"
 

@@ -18,6 +18,7 @@ from headroom_edge.core import CHECK, PEEK, Conversation, Core
 from headroom_edge.decision import Decision
 from headroom_edge.leases.allowance import Allowance
 from headroom_edge.leases.lease import Lease
+from headroom_edge.results import Result, of_error
 from headroom_edge.settings import READY_MS, Options, Settings, seconds
 from headroom_edge.store.address import StoreAddress, parse_url
 from headroom_edge.store.breaker import Breaker
@@ -153,26 +154,31 @@ class Limiter:
         subject: SubjectValues | None = None,
         cost: int | None = None,
         holder: str = "",
+        priority: str = "",
         rows: bool | None = None,
         budget_ms: float | None = None,
     ) -> Decision:
         leases = self._leases
         # A holder's slot is taken and released in the store.
         if leases is None or holder:
-            check = Check(tenant, endpoint, subject or {}, cost, holder)
+            check = Check(tenant, endpoint, subject or {}, cost, holder, priority)
             return self._run(self._core.decide(CHECK, [check], rows), budget_ms)[0]
         if budget_ms is None and endpoint not in self._core.global_endpoints:
             spent = leases.spend(tenant, endpoint, subject, cost, self._core.rows if rows is None else rows)
             if spent is not None:
                 return spent
-        return self._run(self._core.check(Check(tenant, endpoint, subject or {}, cost), rows), budget_ms)
+        check = Check(tenant, endpoint, subject or {}, cost, "", priority)
+        return self._run(self._core.check(check, rows), budget_ms)
 
-    def allowance(self, *, tenant: str, endpoint: str, subject: SubjectValues | None = None) -> Allowance:
+    def allowance(
+        self, *, tenant: str, endpoint: str, subject: SubjectValues | None = None, priority: str = ""
+    ) -> Allowance:
         """For the tightest loops: `allowance.spend(cost)` does what a check of the same arguments would do.
 
         It is True if the request is allowed. Only with `leases=True` it is faster than a check.
         """
-        return Allowance(Check(tenant, endpoint, dict(subject or {})), self._find_lease, self._decide)
+        check = Check(tenant, endpoint, dict(subject or {}), priority=priority)
+        return Allowance(check, self._find_lease, self._decide)
 
     def _find_lease(self, check: Check) -> Lease | None:
         if self._leases is None or check.endpoint in self._core.global_endpoints:
@@ -195,11 +201,13 @@ class Limiter:
         endpoint: str,
         subject: SubjectValues | None = None,
         cost: int | None = None,
+        priority: str = "",
         rows: bool | None = None,
         budget_ms: float | None = None,
     ) -> Decision:
         """Decide as a check would, but charge nothing."""
-        return self._run(self._core.decide(PEEK, [Check(tenant, endpoint, subject or {}, cost)], rows), budget_ms)[0]
+        check = Check(tenant, endpoint, subject or {}, cost, "", priority)
+        return self._run(self._core.decide(PEEK, [check], rows), budget_ms)[0]
 
     @contextmanager
     def hold(
@@ -210,20 +218,31 @@ class Limiter:
         subject: SubjectValues | None = None,
         cost: int | None = None,
         holder: str = "",
+        priority: str = "",
         rows: bool | None = None,
         budget_ms: float | None = None,
     ) -> Iterator[Decision]:
-        """Check, and release the concurrency slot at the end of the block. Test `decision.allowed` first."""
-        check = Check(tenant, endpoint, subject or {}, cost, holder or secrets.token_hex(12))
+        """Check, and release the concurrency slot at the end of the block. Test `decision.allowed` first.
+
+        The end of the block counts as answered, a TimeoutError as a drop; after any other exception nothing is learned.
+        """
+        check = Check(tenant, endpoint, subject or {}, cost, holder or secrets.token_hex(12), priority)
         (decision,) = self._run(self._core.decide(CHECK, [check], rows), budget_ms)
+        result: Result = "ok"
         try:
             yield decision
+        except BaseException as error:
+            result = of_error(type(error))
+            raise
         finally:
-            self.release(decision, budget_ms=budget_ms)
+            self.release(decision, result=result, budget_ms=budget_ms)
 
-    def release(self, decision: Decision, *, budget_ms: float | None = None) -> int:
-        """Release the concurrency slots of an allowed check before they expire. `hold` does this itself."""
-        return self._run(self._core.release(decision), budget_ms)
+    def release(self, decision: Decision, *, result: Result = "ignore", budget_ms: float | None = None) -> int:
+        """Release the concurrency slots of an allowed check before they expire. `hold` does this itself.
+
+        `result` tells limits that adapt how the request ended (results.py).
+        """
+        return self._run(self._core.release(decision, result), budget_ms)
 
     def refund(self, decision: Decision, *, budget_ms: float | None = None) -> int:
         """Give back what an allowed request was charged, if it still counts. Returns the number of limits refunded."""

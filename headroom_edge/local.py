@@ -12,11 +12,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import lcm
 from typing import Any, Final
 
 from headroom_edge.algorithms import KINDS
 from headroom_edge.algorithms.base import SECOND_US, Algorithm, Outcome, ParameterError, State, Verdict
+from headroom_edge.algorithms.concurrency import Concurrency
 from headroom_edge.algorithms.fixed_window import FixedWindow
+from headroom_edge.algorithms.sharing import Borrowing, Pool
 from headroom_edge.check import Check, SubjectValues
 from headroom_edge.decision import Decision
 from headroom_edge.plan.subject import network
@@ -93,7 +96,7 @@ def _limit(group: Mapping[str, Any], limit: Mapping[str, Any], share: int) -> Lo
     return LocalLimit(
         name=limit["name"],
         algorithm=_shared(_algorithm(limit), share),
-        counts_requests="u" in limit or limit["k"] == "c",
+        counts_requests="u" in limit or limit["k"] in "ca",
         subject=group.get("t", "tenant"),
         scope=group["c"],
         is_global="a" in group,
@@ -116,12 +119,27 @@ def _algorithm(limit: Mapping[str, Any]) -> Algorithm:
     build: Any = KINDS[kind]
     if "P" in limit:
         algorithm: Algorithm = build(limit["Q"], limit["P"], limit["n"], limit.get("mw", 0))
+    elif kind == "p":
+        algorithm = Pool(limit["aQ"], limit["aP"], limit["an"], limit["rs"])
+    elif kind == "b":
+        algorithm = _borrowing(limit)
     elif kind == "q":
         # The calendar is in the store only. An outage is short compared to a period, so a window of its length will do.
         algorithm = FixedWindow(limit["n"], limit["hw"] * SECOND_US)
+    elif kind == "a":
+        # Nothing is learned without the store, so it is a plain limit of its start.
+        algorithm = Concurrency(limit["st"], limit["H"])
     else:
         algorithm = build(limit["n"], limit["H"] if kind == "c" else limit["W"])
     return algorithm
+
+
+def _borrowing(limit: Mapping[str, Any]) -> Borrowing:
+    """Nobody lends without the store, so only its own share and its ceiling count."""
+    per_us = lcm(limit.get("aP", 1), limit.get("cP", 1))
+    assured = limit["aQ"] * per_us // limit["aP"] if "aP" in limit else 0
+    ceiling = limit["cQ"] * per_us // limit["cP"] if "cP" in limit else None
+    return Borrowing(assured, per_us, limit["an"], ceiling, limit.get("cn"), limit["rs"], parent="")
 
 
 def subject_values(alternatives: tuple[tuple[str, ...], ...], subject: SubjectValues) -> tuple[str, ...]:

@@ -5,23 +5,27 @@ from pathlib import Path
 from typing import Any, Protocol
 
 # Raise it whenever the code of a .lua file changes (comments do not count): a server keeps the highest version.
-VERSION = 13
+VERSION = 14
 NAME = "headroom"
 SIMULATION_NAME = "headroom_sim"
 
 _KERNELS = (
     "bucket",
+    "scaled_bucket",
     "fixed_window",
     "sliding_counter",
     "sliding_log",
     "concurrency",
+    "adaptive_concurrency",
     "calendar_quota",
+    "chain",
 )
-_SHARED = ("leases", "decision")
+_SHARED = ("moved", "leases", "decision")
 _FUNCTIONS = (
     "check",
     "lease",
     "release",
+    "live",
     "refund",
     "reset",
     "profile",
@@ -30,6 +34,7 @@ _FUNCTIONS = (
     "bypass",
     "drain",
     "enforcers",
+    "health",
     "observe",
     "version",
 )

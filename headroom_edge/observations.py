@@ -13,7 +13,7 @@ from typing import Final, Self
 LARGEST: Final = 2**53
 
 CELLS_KEPT: Final = 2_000  # endpoint × second × status class; further cells are dropped
-AT_ONCE: Final = 1_000  # the store accepts no more in one call
+AT_ONCE: Final = 100  # in one call: it blocks the store, which would accept 1,000
 OLDEST_MS: Final = 600_000  # the store rejects older ones
 ENDPOINT_BYTES: Final = 800
 MICROSECONDS: Final = 1_000_000

@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from headroom_edge import Decision
+from headroom_edge.decision import LimitRow
 from headroom_edge.headers import seconds_up
 
 CONTENT_TYPE: Final = "application/problem+json"
@@ -16,6 +17,14 @@ REGISTRY: Final = "https://iana.org/assignments/http-problem-types#"
 QUOTA_EXCEEDED: Final = "quota-exceeded"
 REDUCED_CAPACITY: Final = "temporary-reduced-capacity"
 REGISTERED: Final = frozenset({QUOTA_EXCEEDED, REDUCED_CAPACITY})
+
+# What a limit that borrows says when it denies, by the cause in its row.
+_CAUSES: Final = {
+    "pool": "Your share of the limit {!r} is used, and its pool lends no more at this priority",
+    "share": "Your share of the limit {!r} is used, and so is your fair part of what its pool lends",
+    "ceiling": "The ceiling of the limit {!r} is reached",
+}
+_USED_UP: Final = "The limit {!r} is used up"
 
 _TITLES: Final = {
     QUOTA_EXCEEDED: "Quota exceeded",
@@ -93,9 +102,18 @@ def problem_of(decision: Decision, limits_url: str = "") -> Problem:
 def _about(decision: Decision) -> dict[str, Any]:
     rows = decision.rows
     violated = [row.name for row in rows if not row.allowed] or [decision.limit]
-    subject = next((row.subject for row in rows if row.name == decision.limit), None)
+    row = _decisive(decision)
     about: dict[str, Any] = {"violated-policies": violated, "limit": decision.limit, "reason": decision.reason}
-    return about if subject is None else about | {"subject": subject}
+    if row is not None:
+        about["subject"] = row.subject
+        if row.cause:
+            about["cause"] = row.cause
+    return about
+
+
+def _decisive(decision: Decision) -> LimitRow | None:
+    """The row of the limit that denied, if rows were asked for."""
+    return next((row for row in decision.rows if row.name == decision.limit), None)
 
 
 def _detail(decision: Decision) -> str:
@@ -104,8 +122,9 @@ def _detail(decision: Decision) -> str:
             f"The request costs more than the limit {decision.limit!r} allows at once ({decision.quota}); "
             "split it into smaller requests."
         )
-    seconds = max(1, seconds_up(decision.retry_us))
-    return f"The limit {decision.limit!r} is used up; try again in {seconds} s."
+    seconds, row = max(1, seconds_up(decision.retry_us)), _decisive(decision)
+    words = _CAUSES.get(row.cause, _USED_UP) if row else _USED_UP
+    return f"{words.format(decision.limit)}; try again in {seconds} s."
 
 
 def late(decision: Decision, limits_url: str = "") -> Problem:

@@ -20,6 +20,7 @@ from headroom_edge.directory import EVERY_TENANT, Credential, Directory
 from headroom_edge.errors import StoreError
 from headroom_edge.keys import OWN_TENANT
 from headroom_edge.plan.paths import LONGEST_PATH, USUAL, EndpointFinder, PathReading, is_below
+from headroom_edge.plan.priority import priority_of
 from headroom_edge.plan.routes import Route
 from headroom_edge.problems import (
     CONTENT_TYPE,
@@ -70,7 +71,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class GuardRules:
-    """How requests are judged. Headers that name a tenant or a subject count only if a trusted proxy sent them."""
+    """How requests are judged. A header with a tenant, a subject or a priority counts only from a trusted proxy."""
 
     trusted_proxies: TrustedProxies = field(default_factory=TrustedProxies)
     forwarded_header: str = "x-forwarded-for"
@@ -80,6 +81,8 @@ class GuardRules:
     subject_headers: Mapping[str, str] = field(default_factory=dict)  # dimension → header
     anonymous: str = ""  # the tenant of requests without a key; empty: they are refused
     endpoint: Callable[[Any], str | None] | None = None  # None: by method and path
+    priority: Callable[[Any], str | None] | None = None  # how important a request is, which can only lower it
+    priority_header: str = ""  # the same, from a header
     exempt: tuple[str, ...] = ()  # path prefixes that are never limited, such as /healthz
     limits_url: str = ""  # a page with the tenant's limits, sent with a 429; {tenant} is replaced by its name
     profile: Profile = field(default_factory=Profile)
@@ -152,7 +155,8 @@ class Guard:
         if text and credential is None:
             return None
         endpoint = self._find(request.method, request.path, request.reading)
-        return _check_of(_not_ours(self._caller_by(core, request, credential)), endpoint)
+        caller = _not_ours(self._caller_by(core, request, credential))
+        return _check_of(caller, endpoint, self.priority(request))
 
     def _looked_up(self, core: Core, request: Request) -> Conversation[Check | RequestVerdict]:
         try:
@@ -160,7 +164,7 @@ class Guard:
             endpoint = yield from self.endpoint(core, request)
         except StoreError:
             return without_store(core)
-        return _check_of(caller, endpoint)
+        return _check_of(caller, endpoint, self.priority(request))
 
     def verdict(self, decision: Decision, patience_ms: int) -> RequestVerdict | None:
         """None: the caller does not wait that long for its turn."""
@@ -240,6 +244,15 @@ class Guard:
             self._finder, self._routes = EndpointFinder(self.directory.routes), self.directory.routes
         return self._finder.find(method, path, reading or self.rules.reading) or UNREGISTERED
 
+    def priority(self, request: Request) -> str:
+        """Empty: as configured. A header with another word counts for nothing."""
+        rules = self.rules
+        if rules.priority is not None:
+            return rules.priority(request.raw) or ""
+        if not rules.priority_header:
+            return ""
+        return priority_of(self._believed(request, rules.priority_header).strip().lower()) or ""
+
     def client_ip(self, request: Request) -> str | None:
         return self.rules.trusted_proxies.client(request.peer, request.header(self.rules.forwarded_header))
 
@@ -266,10 +279,11 @@ def _not_ours(caller: Caller | Problem) -> Caller | Problem:
     return own_tenant() if isinstance(caller, Caller) and caller.tenant == OWN_TENANT else caller
 
 
-def _check_of(caller: Caller | Problem, endpoint: str) -> Check | RequestVerdict:
+def _check_of(caller: Caller | Problem, endpoint: str, priority: str) -> Check | RequestVerdict:
     if isinstance(caller, Problem):
         return refusal(caller)
-    return Check(caller.tenant, endpoint, caller.subject, holder=f"{_holders.getrandbits(HOLDER_BITS):x}")
+    holder = f"{_holders.getrandbits(HOLDER_BITS):x}"
+    return Check(caller.tenant, endpoint, caller.subject, None, holder, priority)
 
 
 def refusal(

@@ -11,6 +11,7 @@ from headroom_edge import Limiter
 from headroom_edge.plan.paths import AS_ROUTED
 from headroom_edge.request_guard import Guard, GuardRules, Request, RequestVerdict
 from headroom_edge.response_timer import ResponseTimer
+from headroom_edge.results import Result
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
@@ -47,30 +48,42 @@ class QuotaMiddleware:
             timer.stop(int(status[:3]))
             return start_response(status, [*headers, *verdict.headers.items()], *more)
 
-        with timer:
-            return self._answer(environ, start, verdict) if verdict.holds else self.app(environ, start)
+        if not verdict.holds:
+            with timer:
+                return self.app(environ, start)
+        return self._answer(environ, start, verdict, timer)
 
-    def _answer(self, environ: Environ, start: StartResponse, verdict: RequestVerdict) -> Iterable[bytes]:
+    def _answer(
+        self, environ: Environ, start: StartResponse, verdict: RequestVerdict, timer: ResponseTimer
+    ) -> Iterable[bytes]:
         try:
-            return _Held(self.app(environ, start), lambda: self._release(verdict))
+            with timer:
+                return _Held(self.app(environ, start), timer, lambda result: self._release(verdict, result))
         except BaseException:
-            self._release(verdict)
+            self._release(verdict, timer.result)
             raise
 
-    def _release(self, verdict: RequestVerdict) -> None:
+    def _release(self, verdict: RequestVerdict, result: Result) -> None:
         if verdict.decision is not None:
-            self.limiter.release(verdict.decision)
+            self.limiter.release(verdict.decision, result=result)
 
 
 class _Held:
     """A response that releases its concurrency slot on close(), which servers call even if the client has gone."""
 
-    def __init__(self, answer: Iterable[bytes], release: Callable[[], None]) -> None:
+    def __init__(self, answer: Iterable[bytes], timer: ResponseTimer, release: Callable[[Result], None]) -> None:
         self._answer = answer
+        self._timer = timer
         self._release = release
+        # A body in one piece is there already, whether the server reads it or not.
+        self._is_over = isinstance(answer, list | tuple)
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._answer)
+        try:
+            with self._timer:
+                yield from self._answer
+        finally:
+            self._is_over = True
 
     def close(self) -> None:
         try:
@@ -78,7 +91,8 @@ class _Held:
             if close is not None:
                 close()
         finally:
-            self._release()
+            # Otherwise the client left before the end.
+            self._release(self._timer.result if self._is_over else "ignore")
 
 
 def request_of(environ: Environ) -> Request:

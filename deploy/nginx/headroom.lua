@@ -1,7 +1,8 @@
 -- nginx asks Redis about every request: `access_by_lua_block { require("headroom").guard() }`. docs/nginx.md explains
 -- the variables and settings. What it does with a request is what headroom_edge/request_guard.py does.
 --
--- reads   $headroom_tenant, $headroom_endpoint, $headroom_cost, $headroom_fail, $headroom_api_key, $headroom_dim_<name>
+-- reads   $headroom_tenant, $headroom_endpoint, $headroom_cost, $headroom_priority, $headroom_fail, $headroom_api_key,
+--         $headroom_dim_<name>
 -- writes  $headroom_caller, $headroom_key: the tenant and key that were let through
 local callers = require "headroom.callers"
 local checks = require "headroom.checks"
@@ -161,7 +162,7 @@ local function hold(var, check, decision)
   local releases = {}
   for _, part in ipairs(parts_of(check, decision)) do
     local holder = part.decision.holder
-    if holder ~= "" then releases[#releases + 1] = checks.call("hr_release", part.check, holder) end
+    if holder ~= "" then releases[#releases + 1] = { check = part.check, holder = holder } end
   end
   holds[request_of(var)], holds_count = releases, holds_count + 1
 end
@@ -206,13 +207,23 @@ function headroom.guard()
     return without_caller(fallback_of(var), cause)
   end
   if found then chores.count_use(found.key_id) end
-  local check = checks.new(var, tenant, found and found.counted_as)
-  if not check then return refuse(problems.bad_cost(var.headroom_cost)) end
+  local check, wrong = checks.new(var, tenant, found and found.counted_as)
+  if not check then return refuse(wrong) end
   local decision = decide(var, check, deadline)
   local fields = headers.render(decision, settings.profile)
   if not decision.allowed then return refuse(problems.of(decision, settings.limits_url), fields) end
   if decision.wait_us > settings.max_wait_us then return too_late(check, decision, fields) end
   return let_through(var, check, decision, fields, found)
+end
+
+-- How the request ended, for limits that adapt to the service behind (results.py); nil: nothing can be learned, as from
+-- other failures and from clients that have gone.
+local CLIENT_CLOSED = 499
+local OVERLOADED = { [429] = true, [503] = true, [504] = true }
+
+local function result_of(status)
+  if OVERLOADED[status] then return "drop" end
+  return status >= 100 and status < 500 and status ~= CLIENT_CLOSED and "ok" or nil
 end
 
 -- For log_by_lua_block: releases the concurrency slot of a request that has ended. Without it, the slot expires.
@@ -222,7 +233,12 @@ function headroom.release()
   local releases = holds[request]
   if not releases then return end
   holds[request], holds_count = nil, holds_count - 1
-  for _, release in ipairs(releases) do chores.release_soon(release) end
+  local result = result_of(ngx.status)
+  for _, release in ipairs(releases) do
+    -- Without its result if it has to be repeated, because a later release would tell a longer latency.
+    local late = checks.call("hr_release", release.check, release.holder)
+    chores.release_soon(result and checks.call("hr_release", release.check, release.holder, result) or late, late)
+  end
 end
 
 return headroom

@@ -1,10 +1,12 @@
 """The algorithms by name and by kind (the letter in a record's header)."""
 
+from headroom_edge.algorithms.adaptive_concurrency import AdaptiveConcurrency
 from headroom_edge.algorithms.base import Algorithm, Parameter
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
 from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from headroom_edge.algorithms.concurrency import Concurrency
 from headroom_edge.algorithms.fixed_window import FixedWindow
+from headroom_edge.algorithms.sharing import Borrowing, Pool
 from headroom_edge.algorithms.sliding_counter import SlidingCounter
 from headroom_edge.algorithms.sliding_log import SlidingLog
 
@@ -19,6 +21,9 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         SlidingCounter,
         Concurrency,
         CalendarQuota,
+        Pool,
+        Borrowing,
+        AdaptiveConcurrency,
     )
 }
 KINDS: dict[str, type[Algorithm]] = {algorithm.kind: algorithm for algorithm in ALGORITHMS.values()}
@@ -39,11 +44,14 @@ __all__ = [
     "FIELDS",
     "KINDS",
     "PARAMETERS",
+    "AdaptiveConcurrency",
+    "Borrowing",
     "CalendarQuota",
     "Concurrency",
     "FixedWindow",
     "Gcra",
     "LeakyBucket",
+    "Pool",
     "SlidingCounter",
     "SlidingLog",
     "TokenBucket",

@@ -9,7 +9,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 SECOND_US = 1_000_000
 DAY_US = 86_400 * SECOND_US
@@ -61,7 +61,7 @@ EXACT_MAX = 2**52
 # Redis keeps state a little longer than a refill takes, so that expiry never admits more than waiting would.
 TTL_SLACK_MS = 1_000
 
-State = tuple[int, ...]
+State = tuple[int, ...]  # of limits that share, one number is a float (chain.py)
 
 
 class ParameterError(ValueError):
@@ -81,6 +81,7 @@ class Verdict:
     reset_us: int  # until one more unit (buckets, log) or the period's end (windows); 0: full
     retry_us: int  # until this cost could pass; 0 if admitted; -1 if it never can
     wait_us: int  # how long an admitted request must wait for its turn
+    quota: int | None = None  # of a limit that adapts: what it is now
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,8 @@ class Algorithm(Protocol):
     def refund(self, state: State, now_us: int, cost: int, given_us: int, tat_us: int) -> State | None:
         """The state after giving back what a decision charged, if it is still charged.
 
-        `given_us` is the decision's time, `tat_us` (buckets only) the TAT that it left.
+        `given_us` is the decision's time, `tat_us` (buckets only) the TAT at which its charge ends (moves.py); 0 if
+        nothing is left of it.
         """
 
     def used(self, state: State, at_us: int) -> float:
@@ -158,6 +160,14 @@ class Algorithm(Protocol):
         """Rate and capacity times this fraction: the rate exactly, capacities rounded down to at least 1."""
 
 
+@runtime_checkable
+class CarriesItself(Protocol):
+    """An algorithm whose state is more than one number of units."""
+
+    def carried(self, old: Any, state: State, at_us: int, is_proportional: bool) -> State:
+        """The state after parameters changed from `old`, which is of the same kind."""
+
+
 def carry_over(old: Algorithm, new: Algorithm, state: State, at_us: int, mode: str) -> State | None:
     """The state after parameters changed from `old` to `new` at `at_us`; None is a fresh start."""
     if old.kind != new.kind:
@@ -168,6 +178,8 @@ def carry_over(old: Algorithm, new: Algorithm, state: State, at_us: int, mode: s
         return None
     if new.kind == "l":  # departure slots were already promised, so the TAT stays
         return (state[0] + (state[1] > 0), 0)
+    if isinstance(new, CarriesItself):
+        return new.carried(old, state, at_us, is_proportional=mode == "proportional")
     used = old.used(state, at_us)
     if mode == "proportional":
         used = used * new.capacity / old.capacity
@@ -210,21 +222,24 @@ class Parameter:
 @dataclass(frozen=True, slots=True)
 class WholeNumber(Parameter):
     most: int = EXACT_MAX
+    least: int = 1
 
-    wanted: ClassVar[str] = "a whole number of at least 1"
+    @property
+    def wanted(self) -> str:
+        return f"a whole number of at least {self.least}"
 
     def read(self, fields: dict[str, Any], default: int | None = None) -> int:
         name, value = self.name, fields.pop(self.name, default)
         if value is None:
             raise ParameterError(name, f"{name} is missing; give {self.wanted}")
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, int) or value < self.least:
             raise ParameterError(name, f"{name} must be {self.wanted}, not {shown(value)}")
         if value > EXACT_MAX:
             raise ParameterError(name, f"{name} is above {EXACT_MAX:,} (2^52), the most that can be counted exactly")
         return value
 
     def _values(self) -> dict[str, Any]:
-        return {"type": "integer", "minimum": 1, "maximum": self.most}
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
 
 @dataclass(frozen=True, slots=True)

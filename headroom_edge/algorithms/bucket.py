@@ -46,7 +46,9 @@ class Rate(WholeNumber):
     As text it may name its time: `4.2/10s`.
     """
 
-    wanted: ClassVar[str] = "a number above 0, such as 100, 4.2 or 4.2/10s"
+    @property
+    def wanted(self) -> str:
+        return "a number above 0, such as 100, 4.2 or 4.2/10s"
 
     def read_rate(self, fields: dict[str, Any]) -> tuple[int, int, int]:
         """Rate and microseconds, whole, and how many decimals were typed."""
@@ -158,39 +160,48 @@ class _Bucket:
         return {"P": self.P, "Q": self.Q, "n": self.size, "mw": self.max_wait_us}
 
     def decide(self, state: State | None, now_us: int, cost: int) -> Outcome:
-        backlog, kept = self._backlog(state, now_us)
+        backlog, kept = self.backlog(state, now_us)
         if cost > self.size:
             return self._denied(backlog, -1, now_us, kept)
         after = backlog + cost * self.P
         if after > self._most:
             return self._denied(backlog, ceil_div(after - self._most, self.Q), now_us, kept)
-        charged = self._state(after, now_us)
-        left = self._level(after)
+        charged = self.state_at(after, now_us)
+        left = self.level_at(after)
         verdict = Verdict(True, left.remaining, left.reset_us, 0, self._wait_us(backlog, after))
         return Outcome(verdict, charged, kept)
 
     def level(self, state: State | None, now_us: int) -> Level:
-        return self._level(self._backlog(state, now_us)[0])
+        return self.level_at(self.backlog(state, now_us)[0])
 
     def refund(self, state: State, now_us: int, cost: int, given_us: int, tat_us: int) -> State | None:
-        if now_us >= tat_us:  # the units have flowed back already
-            return None
-        backlog, _ = self._backlog(state, now_us)
-        return self._state(max(0, backlog - cost * self.P), now_us)
+        backlog, _ = self.backlog(state, now_us)
+        left = min(backlog, self.left_of(cost * self.P, now_us, given_us, tat_us))
+        return self.state_at(backlog - left, now_us) if left > 0 else None
 
-    def _backlog(self, state: State | None, now_us: int) -> tuple[int, State | None]:
+    def left_of(self, charge: int, now_us: int, given_us: int, tat_us: int) -> int:
+        """What has not flowed back yet of a charge that ends at this TAT, rounded down; 0: nothing is left.
+
+        Whatever came before it, no more of it has flowed back than time has passed since it was made.
+        """
+        if tat_us == 0:
+            return 0
+        return min(charge, max((tat_us - now_us) * self.Q, charge - (now_us - given_us) * self.Q))
+
+    def backlog(self, state: State | None, now_us: int) -> tuple[int, State | None]:
+        """The backlog, and the state to keep, which differs from the old one only after a clock repair."""
         if state is None or state[0] < now_us:
             return 0, state
         backlog = (state[0] - now_us) * self.Q + state[1]
         if backlog <= self._most:
             return backlog, state
         # The clock went back: nobody waits longer than one full refill from here on.
-        return self._most, self._state(self._most, now_us)
+        return self._most, self.state_at(self._most, now_us)
 
-    def _state(self, backlog: int, now_us: int) -> State:
+    def state_at(self, backlog: int, now_us: int) -> State:
         return (now_us + backlog // self.Q, backlog % self.Q)
 
-    def _level(self, backlog: int) -> Level:
+    def level_at(self, backlog: int) -> Level:
         full = self.size * self.P
         if backlog >= full:
             return Level(0, ceil_div(backlog - full + self.P, self.Q))
@@ -200,9 +211,9 @@ class _Bucket:
         return Level(left, ceil_div(backlog - (full - (left + 1) * self.P), self.Q))
 
     def _denied(self, backlog: int, retry_us: int, now_us: int, kept: State | None) -> Outcome:
-        left = self._level(backlog)
+        left = self.level_at(backlog)
         verdict = Verdict(False, left.remaining, left.reset_us, retry_us, 0)
-        return Outcome(verdict, self._state(backlog, now_us), kept)
+        return Outcome(verdict, self.state_at(backlog, now_us), kept)
 
     def _wait_us(self, backlog: int, after: int) -> int:
         return max(0, ceil_div(after - self.size * self.P, self.Q))

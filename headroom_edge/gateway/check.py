@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from headroom_edge import Check, Decision
-from headroom_edge.check import encode_call
+from headroom_edge.check import encode_release
 from headroom_edge.core import CHECK, Conversation, Core
 from headroom_edge.directory import EVERY_TENANT, Credential
 from headroom_edge.errors import StoreError
@@ -20,6 +20,7 @@ from headroom_edge.keys import OWN_TENANT
 from headroom_edge.plan.paths import LONGEST_PATH, target_path
 from headroom_edge.problems import Problem, bad_request, forbidden, problem_of, too_large, unauthorised, unavailable
 from headroom_edge.request_guard import SCOPE, Guard, own_tenant, scope_missing
+from headroom_edge.results import Result
 
 CHECKS_AT_MOST: Final = 1_000
 LONGEST_HOLDER: Final = 200  # characters; the store keeps it until the slot is released
@@ -39,10 +40,15 @@ class CheckItem(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     cost: int | float | None = None  # JSON has one kind of number: 5.0 is whole
     subject: dict[str, str | None] = {}
     holder: str = ""
+    priority: str = ""
 
 
 class CheckBody(CheckItem):
     checks: list[CheckItem] | None = None
+
+
+class ReleaseBody(CheckBody):
+    result: Result = "ignore"
 
 
 class Answer(msgspec.Struct, gc=False):
@@ -77,6 +83,8 @@ class RefusedCheck:
 Question = Check | Problem | Conversation[bytes | Problem]
 
 _decode: Final = msgspec.json.Decoder(CheckBody).decode
+Body = TypeVar("Body", bound=CheckBody)
+_decode_release: Final = msgspec.json.Decoder(ReleaseBody).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -154,7 +162,7 @@ class CheckHandler:
                 return credential
             if SCOPE not in credential.scopes:
                 return scope_missing()
-            body = read(raw)
+            body = _read(raw, _decode_release)
             if isinstance(body, Problem):
                 return body
             if not body.holder or body.checks is not None:
@@ -166,7 +174,7 @@ class CheckHandler:
             return question.problem
         if isinstance(question, Problem):
             return question
-        return _encode({"released": (yield from _released(core, question))})
+        return _encode({"released": (yield from _released(core, question, body.result))})
 
     def objection(self, core: Core, token: str) -> Conversation[Problem | None]:
         """Why this caller is refused, whatever its body says."""
@@ -240,7 +248,7 @@ class CheckHandler:
         if type(cost) is float and cost.is_integer():
             cost = int(cost)
         try:
-            return Check(tenant, endpoint, item.subject, cost, item.holder)
+            return Check(tenant, endpoint, item.subject, cost, item.holder, item.priority)
         except ValueError as error:
             return bad_request("invalid-field", str(error), where + _field(str(error)))
 
@@ -290,10 +298,14 @@ def refused(problem: Problem) -> dict[str, Any]:
 
 
 def read(raw: bytes | None) -> CheckBody | Problem:
+    return _read(raw, _decode)
+
+
+def _read(raw: bytes | None, decode: Callable[[bytes], Body]) -> Body | Problem:
     if raw is None:
         return too_large()
     try:
-        body = _decode(raw)
+        body = decode(raw)
         refuse_repeats(raw)  # msgspec keeps the last of two values
     except msgspec.ValidationError as error:
         sentence = _AT.sub("", str(error))
@@ -325,18 +337,18 @@ def _field_of(text: str) -> str:
 
 def _field(sentence: str) -> str:
     first = sentence.partition(" ")[0]
-    return first if first in ("tenant", "endpoint", "cost") else "subject"
+    return first if first in ("tenant", "endpoint", "cost", "priority") else "subject"
 
 
-def _released(core: Core, check: Check) -> Conversation[int]:
+def _released(core: Core, check: Check, result: Result) -> Conversation[int]:
     """In a cluster also at the home of global limits, whichever process has taken the slot there."""
     released = 0
     for held in [check] if core.globals is None else [check, home_of(check)]:
-        command = encode_call("hr_release", held, core.shards, check.holder)
         try:
-            (reply,) = yield from core.read(command)
+            (reply,) = yield from core.read(encode_release(held, core.shards, check.holder, result))
         except StoreError:
-            core.chores.release_later(command)
+            # Without its result, because a later release would tell a longer latency.
+            core.chores.release_later(encode_release(held, core.shards, check.holder, "ignore"))
         else:
             released += int(reply)
     return released

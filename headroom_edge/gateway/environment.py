@@ -64,6 +64,7 @@ def _rules(environment: Environment) -> GuardRules:
         forwarded_header=_text(environment, "HEADROOM_FORWARDED_HEADER", "x-forwarded-for").lower(),
         tenant_header=_text(environment, "HEADROOM_TENANT_HEADER", "").lower(),
         subject_headers=_subject_headers(environment),
+        priority_header=_text(environment, "HEADROOM_PRIORITY_HEADER", "").lower(),
         anonymous=_tenant(environment, "HEADROOM_ANONYMOUS_TENANT"),
         limits_url=_text(environment, "HEADROOM_LIMITS_URL", ""),
         profile=PROFILES[_choice(environment, "HEADROOM_HEADERS", "draft", tuple(PROFILES))],

@@ -36,7 +36,9 @@ class _Allowance:
 
     def _question(self, cost: int | None) -> Check:
         check = self._check
-        return check if cost is None else Check(check.tenant, check.endpoint, check.subject, cost)
+        return (
+            check if cost is None else Check(check.tenant, check.endpoint, check.subject, cost, priority=check.priority)
+        )
 
     def _heard(self, decision: Decision) -> bool:
         # Without the GIL, a block is only spent under the book's lock.

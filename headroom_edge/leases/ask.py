@@ -30,11 +30,12 @@ class Ask:
         check, want = self.check, self.want
         settled = NOTHING_TO_SETTLE if self.settlement is None else self.settlement.words()
         holder = ("holder", check.holder) if check.holder else ()
+        priority = ("priority", check.priority) if check.priority else ()
         paid = PAID if check.is_paid else ()
         cost = DEFAULT_COST if check.cost is None else str(check.cost)
         wanted = (str(want.calls), str(want.cost), str(self.longest_ms))
         # The rows tell each limit's unit, and the receipt the default cost.
-        return encode_call("hr_lease", check, shards, cost, *wanted, *settled, "ALL", *holder, *paid)
+        return encode_call("hr_lease", check, shards, cost, *wanted, *settled, "ALL", *holder, *priority, *paid)
 
     def end(self) -> None:
         if self.lease is not None:

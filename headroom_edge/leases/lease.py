@@ -19,7 +19,7 @@ SHORTEST_DENIAL_S: Final = 0.02
 SCARCE_BELOW: Final = 32  # requests; the store grants a quarter of what is left, and at least 8
 EXACT_BELOW: Final = 1_000  # units of a limit; a smaller one has too little room for the blocks of several processes
 USUAL_MS: Final = 100  # the longest lease of a limit that does not say
-NEVER_LEASED: Final = frozenset("lc")  # queues and slots, by the plan's letters for algorithms
+NEVER_LEASED: Final = frozenset("lcapb")  # queues, slots and limits that share, by the plan's letters for algorithms
 UNKNOWN: Final = 2**62  # a price that no block can pay
 # The values of a plan's dimensions: None without any, the value of a single one, or a tuple.
 Values = str | None | tuple[str | None, ...]

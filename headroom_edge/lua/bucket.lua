@@ -20,23 +20,28 @@ function bucket.fits(limit) return limit.Q <= 256 end
 function bucket.prepare(limit)
   limit.full = limit.n * limit.P
   limit.most = limit.full + (limit.mw or 0) * limit.Q
+  limit.far = limit.most
   limit.shapes = limit.k == 'l'
+  limit.inline = limit.P -- `pass` in check.lua decides it
+  if limit.fa then H.adapt.prepare(limit) end
 end
 
 local function mend(limit, state, o, now)
-  local most, Q = limit.most, limit.Q
-  local rest = most % Q
-  state[o], state[o + 1], state.mended = now + (most - rest) / Q, rest, true
-  return most
+  local far, Q = limit.far, limit.Q
+  local rest = far % Q
+  state[o], state[o + 1], state.mended = now + (far - rest) / Q, rest, true
+  return far
 end
 
 local function backlog_of(limit, state, o, now)
   local tat = state[o]
   if tat < now then return 0 end
   local backlog = (tat - now) * limit.Q + state[o + 1]
-  if backlog > limit.most then return mend(limit, state, o, now) end
+  if backlog > limit.far then return mend(limit, state, o, now) end
   return backlog
 end
+
+bucket.backlog_of = backlog_of
 
 -- Units left at this backlog. x - x % 1 is floor without a call.
 local function level(limit, backlog)
@@ -93,15 +98,24 @@ function bucket.with_used(limit, used, at, out, o)
   out[o], out[o + 1] = at + ceil(used * limit.P / limit.Q), 0
 end
 
--- Only while the decision's own backlog lasts: after that, its units have been refilled already. A bucket that was
--- reset since has nothing to give back.
-function bucket.refund(limit, state, o, now, cost, given_us, tat)
-  if now >= tat or state[o] == 0 then return false end
+-- Only as much as is left of the decision's own charge: the rest of its units has been refilled already. It ends at `tat`
+-- (moved.lua; 0: nothing is left), rounded down. Whatever came before it, no more of it has flowed back than time has
+-- passed since it was made. A bucket that was reset since has nothing to give back.
+function bucket.take_back(limit, state, o, now, charge, given, tat)
+  if tat == 0 or state[o] == 0 then return false end
+  local Q = limit.Q
+  local left = min(charge, max((tat - now) * Q, charge - (now - given) * Q))
+  if left <= 0 then return false end
   local backlog = backlog_of(limit, state, o, now)
-  local after = max(0, backlog - cost * limit.P)
-  local whole = floor(after / limit.Q)
-  state[o], state[o + 1] = now + whole, after - whole * limit.Q
+  if backlog == 0 then return false end
+  local after = max(0, backlog - left)
+  local rest = after % Q
+  state[o], state[o + 1] = now + (after - rest) / Q, rest
   return true
+end
+
+function bucket.refund(limit, state, o, now, cost, given, tat)
+  return bucket.take_back(limit, state, o, now, cost * limit.P, given, tat)
 end
 
 -- A longer lease would be charged for its length more than for its units.

@@ -3,7 +3,8 @@
 -- The caller chooses `holder`, so that it can release a slot even if the reply was lost. A repeated holder renews.
 local concurrency = { format = '', width = 0, holders = true }
 
-local function held(key, now, holder)
+-- How many others hold a slot.
+function concurrency.held(key, now, holder)
   local others = call('ZCOUNT', key, format('(%.0f', now), '+inf')
   local mine = call('ZSCORE', key, holder)
   if mine and tonumber_(mine) > now then others = others - 1 end
@@ -11,13 +12,13 @@ local function held(key, now, holder)
 end
 
 -- An expiry more than two holds ahead means that the clock went backwards. (One hold may follow a wait.)
-local function strays(limit, key, now)
+function concurrency.strays(limit, key, now)
   return call('ZCOUNT', key, format('(%.0f', now + 2 * limit.H), '+inf') > 0
 end
 
 function concurrency.decide(limit, state, o, now, cost, out, key, holder)
-  limit.strayed = strays(limit, key, now)
-  local others = held(key, now, holder)
+  limit.strayed = concurrency.strays(limit, key, now)
+  local others = concurrency.held(key, now, holder)
   if others >= limit.n then return false, 0, 1000000, 0 end
   return true, limit.n - others - 1, 0, 0
 end

@@ -11,9 +11,10 @@ local states, outs, heads, verdicts, count = {}, {}, {}, {}, 0
 local wait_us, deniers = 0, 0
 local denied, passed, least -- limits: the one named in a denial, one that a bypass let through, the tightest
 
-local keys, record, account = H.keys, H.record, H.account
+local keys, record, account, chains = H.keys, H.record, H.account, H.chains
 
 decision.states, decision.outs, decision.heads, decision.verdicts = states, outs, heads, verdicts
+chains.share(states, outs, heads)
 
 function decision.refused(reason, revision)
   return { 0, reason, '', 0, 0, 0, -1, 0, revision or 0, '', {}, '' }
@@ -82,9 +83,40 @@ local function state_of(group, i, text, now, record_key, is_private)
   return record.adopt(group, text, now, record_key)
 end
 
+local function is_switched(chain, switched)
+  if switched == true then return true end
+  for n = 1, #chain.nodes do
+    if switched[chain.nodes[n].name] then return true end
+  end
+  return false
+end
+
+-- Judges the chains after all other limits. Of each, the leaf counts as any limit does.
+local function judge_chains(plan, records, cost, now, switched, class)
+  for c = 1, #plan.chains do
+    local chain = plan.chains[c]
+    local leaf = chain.leaf
+    chains.judge(chain, records, cost, now, class)
+    for n = 1, #chain.nodes do
+      count = count + 1
+      verdicts[count] = chain.nodes[n]
+    end
+    if leaf.enforced then
+      if chain.ok then
+        if not least or leaf.remaining < least.remaining then least = leaf end
+      elseif switched and is_switched(chain, switched) then
+        passed = passed or leaf
+      else
+        blame(leaf, leaf.retry)
+      end
+    end
+  end
+end
+
 -- Judges every limit. The verdicts are kept in the limits until the next call. Changes no stored state.
--- `before`, if given, may change the state of each stored record first.
-function decision.judge(plan, records, values, cost, now, holder, switched, before)
+-- `class` is the request's priority, for plans with chains. `before`, if given, may change the state of each stored record
+-- first.
+function decision.judge(plan, records, values, cost, now, holder, switched, class, before)
   count, wait_us, deniers = 0, 0, 0
   denied, passed, least = nil, nil, nil
   local groups, beside = plan.g, plan.beside
@@ -100,7 +132,7 @@ function decision.judge(plan, records, values, cost, now, holder, switched, befo
       local o = limit.o
       if limit.x then
         for k = o, o + limit.kernel.width - 1 do out[k] = state[k] end
-      else
+      elseif not limit.chain then
         local key = beside and key_beside(limit, record_key)
         local ok, remaining, retry, wait = limit.decide(limit, state, o, now, limit.u or cost, out, key, holder)
         count = count + 1
@@ -119,6 +151,7 @@ function decision.judge(plan, records, values, cost, now, holder, switched, befo
       end
     end
   end
+  if plan.chains then judge_chains(plan, records, cost, now, switched, class) end
 end
 
 -- A candidate is charged if every enforced limit admits, except perhaps the one that it would replace.
@@ -195,7 +228,8 @@ local function write_denied(plan, header, records, cost, now, holder)
   for n = 1, count do
     local limit = verdicts[n]
     local i, o = limit.i, limit.o
-    limit.charged = limit.m == 'c' and limit.ok and candidate_counts(limit)
+    -- A denied request does not run, so it holds no slot of a candidate either.
+    limit.charged = limit.m == 'c' and limit.ok and not limit.kernel.holders and candidate_counts(limit)
     if limit.charged then
       charge_beside(limit, cost, now, holder)
       for k = o, o + limit.kernel.width - 1 do states[i][k] = outs[i][k] end
@@ -226,7 +260,8 @@ end
 
 local EMPTY = {}
 
--- The receipt is opaque to callers: time, plan, cost, and each bucket's TAT. It is a list of numbers because Redis
+-- The receipt is opaque to callers: time, plan, cost, each bucket's TAT, the numbers of each chain, and the factors of
+-- limits that adapt. It is a list of numbers because Redis
 -- formats those faster than Lua does. hr_refund takes it joined by colons.
 local function receipt_of(plan, cost, now)
   -- A request that a bypass let through was not charged, so it must not be refunded: no plan has this mark.
@@ -235,6 +270,8 @@ local function receipt_of(plan, cost, now)
     local limit = verdicts[k]
     if limit.P then receipt[#receipt + 1] = outs[limit.i][limit.o] end
   end
+  for c = 1, plan.chains and #plan.chains or 0 do chains.add_to(receipt, plan.chains[c]) end
+  if plan.scaled then H.adapt.add_to(receipt, plan) end
   return receipt
 end
 
@@ -260,6 +297,11 @@ local function reset_of(limit, now)
   return limit.kernel.reset(limit, state, limit.o, now)
 end
 
+-- With the cause if a chain denies. Not as a value of its own: earlier clients take exactly twelve.
+local function mode_of(limit)
+  return not limit.ok and limit.chain and limit.m .. '/' .. limit.chain.cause or limit.m
+end
+
 local function row_of(limit, cost, now)
   local remaining = limit.remaining
   if limit.ok and denied then -- nothing was charged
@@ -268,7 +310,7 @@ local function row_of(limit, cost, now)
   end
   return {
     limit.name, limit.ok and 1 or 0, limit.hq, limit.hw, remaining, reset_of(limit, now), limit.retry, limit.wait,
-    limit.m, limit.u and 'requests' or 'cost', limit.group.t or 'tenant', limit.group.c,
+    mode_of(limit), limit.u and 'requests' or 'cost', limit.group.t or 'tenant', limit.group.c,
   }
 end
 
@@ -310,13 +352,33 @@ local function settle_denied(shard, header, number, endpoint, plan, records, new
   if newcomers then H.newcomers.charge(newcomers, touched, now) end
   account.count(shard, header.usage_key, now, number, endpoint, LETTERS[reason] .. denied.id, cost)
   local subject = keys.subject_of(records[denied.i], shard, denied.group)
+  if reason == 'limit' and denied.chain then reason = 'limit/' .. denied.chain.cause end
   account.denial(shard, number, endpoint, now, denied.id, reason, cost, denied.retry, header.revision, subject)
+end
+
+-- The outcome of a request that borrowed: `l` and its lender. If several chains lent, the first one counts.
+function decision.lent_by(plan)
+  for c = 1, #plan.chains do
+    local chain = plan.chains[c]
+    local lender = chain.lender
+    if lender and lender > 1 and chain.leaf.enforced then return chain.nodes[lender].lent end
+  end
+  return nil
+end
+
+-- A chain that admits what another limit denies learns nothing.
+local function learn(plan, cost)
+  for c = 1, #plan.chains do
+    local chain = plan.chains[c]
+    if not chain.ok or not denied then chains.learn(chain, cost) end
+  end
 end
 
 local function settle_allowed(shard, header, number, endpoint, plan, records, newcomers, cost, now, holder, charge_block)
   write_charged(plan, header, records, cost, now, holder, charge_block)
   if newcomers then H.newcomers.charge(newcomers, nil, now) end
-  account.count(shard, header.usage_key, now, number, endpoint, passed and 'b' .. passed.id or 'a', cost)
+  local outcome = passed and 'b' .. passed.id or plan.chains and decision.lent_by(plan) or 'a'
+  account.count(shard, header.usage_key, now, number, endpoint, outcome, cost)
 end
 
 -- Writes what `judge` decided. `charge_block`, if given, adds a block to the states of an allowed request.
@@ -326,6 +388,7 @@ function decision.settle(shard, header, number, endpoint, plan, records, newcome
   else
     settle_allowed(shard, header, number, endpoint, plan, records, newcomers, cost, now, holder, charge_block)
   end
+  if plan.chains then learn(plan, cost) end
   if plan.observers then count_observers(shard, header, number, endpoint, cost, now) end
   local sampled = plan.sampled
   if sampled and heads[sampled] == plan.g[sampled].marked then

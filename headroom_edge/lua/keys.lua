@@ -19,6 +19,10 @@ function keys.arrivals(shard) return shard .. ':a' end
 function keys.arrivals_batch(shard) return shard .. ':ab' end
 function keys.touched(shard) return shard .. ':q' end
 function keys.touched_batch(shard) return shard .. ':qb' end
+function keys.factors(shard) return shard .. ':f' end
+-- The loops that compute the factors, by endpoint, and their states (health.lua).
+function keys.loops() return keys.ALL .. ':l' end
+function keys.loop_states() return keys.ALL .. ':w' end
 -- Nothing is ever stored here (reach.lua).
 function keys.nowhere(shard) return shard .. ':-' end
 function keys.denials(shard, number) return shard .. ':d:' .. number end
@@ -145,4 +149,5 @@ end
 
 function keys.ring(record, limit) return record .. ':l:' .. limit.id end
 function keys.leases(record) return record .. ':e' end
+function keys.moved(record) return record .. ':b' end
 function keys.holders(record, limit) return record .. ':h:' .. limit.id end

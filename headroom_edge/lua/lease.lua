@@ -12,7 +12,7 @@
 --
 -- Limits on requests are charged the calls of a block, all others its cost. A caller stops when either is used up, and
 -- settles each block exactly once. There is no block where a limit of the plan is never leased, or would deny, or has
--- little left; nor while a bypass holds, nor for sampled subjects and those that share an overflow record.
+-- little left; nor while a bypass holds or a factor is in force, nor for sampled subjects and those that share an overflow record.
 local decision, leases, plans = H.decision, H.leases, H.plans
 local outs, verdicts = decision.outs, decision.verdicts
 
@@ -71,7 +71,7 @@ local function mark_of(found, settlement)
 end
 
 -- The keys of one read: token, usage, records, their notes, the mark of the receipt; if they have calendar quotas, also
--- the list of touched records.
+-- the list of touched records; last, if they adapt, the factors.
 local function names_of(found, settlement)
   local names, count = { found.shard, found.header.usage_key }, #found.records
   for i = 1, count do
@@ -79,7 +79,8 @@ local function names_of(found, settlement)
   end
   if settlement then names[#names + 1] = mark_of(found, settlement) end
   if found.plan.calendars then names[#names + 1] = found.header.touched_key end
-  return names
+  if found.plan.scaled then names[#names + 1] = found.header.factors_key end
+  return names, #names
 end
 
 -- The plan, with the values of all keys that the call needs, read before anything is written. Or nil, and an error.
@@ -94,7 +95,9 @@ local function find_call(shard, args, first, settlement, now)
     if found.reason then return found end
     found.dimensions = H.dimensions(args, first)
     found.records = H.records(found.shard, found.number, found.plan, found.dimensions)
-    found.values = call('MGET', unpack_(names_of(found, settlement)))
+    local names, last = names_of(found, settlement)
+    found.values = call('MGET', unpack_(names))
+    if found.plan.scaled then H.adapt.read(found.plan, found.values[last], now) end
     if found.values[1] == found.header.token then break end
     plans.drop(found.shard)
     if try == 2 then
@@ -169,7 +172,7 @@ end
 local function block_for(found, wants, overflow, switched, now)
   local plan = found.plan
   local lasts = min(wants.longest_us, plan.lease_us, found.ends and found.ends - now - 1 or huge)
-  if lasts <= 0 or switched or overflow then return nil end
+  if lasts <= 0 or switched or overflow or H.adapt.is_cut(plan) then return nil end
   local count = decision.all_admit()
   if not count or decision.is_sampled(plan, found.header, found.records) then return nil end
   local calls, cost, us = leases.block(verdicts, count, outs, wants.calls, wants.cost, lasts, now)
@@ -194,7 +197,7 @@ local function decide(found, settlement, wants, cost, rows, args, now)
   end
   local holder = decision.holder_of(plan, found.dimensions, now)
   local switched = header.bypass and decision.bypassed(header, args[1], args[2], now)
-  decision.judge(plan, records, found.values, cost, now, holder, switched, before)
+  decision.judge(plan, records, found.values, cost, now, holder, switched, found.class, before)
   local why = decision.reason(overflow)
   local reply = decision.answer(plan, header.revision, why, cost, now, holder, rows)
   local calls, block_cost, lasts, count = block_for(found, wants, overflow, switched, now)
@@ -230,6 +233,10 @@ H.define('lease', {}, function(keys, args, now)
   if is_of_another(found, settlement) then return H.fail('HRARGS', ANOTHER) end
   if found.plan.G and found.dimensions.GLOBAL ~= 'paid' then
     return without_block(decision.refused('global', found.header.revision))
+  end
+  if found.plan.chains then
+    found.class, problem = H.priority_of(found.plan, found.dimensions)
+    if problem then return problem end
   end
   if cost == '*' then cost = found.default end
   local wants = { calls = wanted_calls, cost = wanted_cost, longest_us = ms * 1000 }

@@ -78,9 +78,13 @@ function leases.keep(group, record, note)
   call('SET', H.keys.leases(record), text, 'PX', group.ttl)
 end
 
--- From now on, no earlier lease of this record gives anything back.
+-- From now on, no earlier lease of this record gives anything back. Refunds must still know what leases gave back.
 function leases.forget(group, record, note, now)
   note.since = now
+  for _, limit in ipairs(group.l) do
+    local back = limit.P and note.back[limit.o] or 0
+    if back > 0 then H.moved.add(record, limit, limit.o, now, back) end
+  end
   for _, o in ipairs(group.buckets) do note.back[o] = 0 end
   leases.keep(group, record, note)
 end

@@ -4,7 +4,7 @@
 local H = { kinds = {}, functions = {} }
 local call, protected_call
 local floor, ceil, max, min, huge, sub, byte, rep, format, find, match, gmatch, concat, unpack_, tonumber_
-local pack, unpack_struct, sha1hex, json_decode
+local pack, unpack_struct, sha1hex, json_decode, json_encode
 
 function H.bind()
   floor, ceil, max, min, huge = math.floor, math.ceil, math.max, math.min, math.huge
@@ -13,6 +13,7 @@ function H.bind()
   unpack_, tonumber_ = unpack, tonumber
   pack, unpack_struct = struct.pack, struct.unpack
   call, protected_call, sha1hex, json_decode = redis.call, redis.pcall, redis.sha1hex, cjson.decode
+  json_encode = cjson.encode
   H.bound = true
 end
 

@@ -23,12 +23,13 @@ local function whole_cost(text)
   return cost
 end
 
--- The pair that says that a global limit is paid (check.lua) comes on top of the others.
-local function room_for_paid(args, first)
+-- The pairs that say that a global limit is paid (check.lua), and the caller's priority, come on top of the others.
+local function room_for_more(args, first)
+  local room = 0
   for i = first, #args do
-    if args[i] == 'GLOBAL' then return 2 end
+    if args[i] == 'GLOBAL' or args[i] == 'priority' then room = min(room + 2, 4) end
   end
-  return 0
+  return room
 end
 
 -- Parses the cost at args[at], and [ALL] and pairs after args[last]. Returns cost (or '*'), nil, index of the first
@@ -36,7 +37,7 @@ end
 function H.arguments(args, at, last)
   local count = #args - last
   local words = count - count % 2 -- without ALL
-  if count < 0 or words > MAX_ARGUMENTS and words > MAX_ARGUMENTS + room_for_paid(args, last + 1) then
+  if count < 0 or words > MAX_ARGUMENTS and words > MAX_ARGUMENTS + room_for_more(args, last + 1) then
     return nil, H.fail('HRARGS', 'give tenant, endpoint, cost, then at most 32 pairs of dimension and value')
   end
   local rows = count % 2 == 1
@@ -50,6 +51,22 @@ function H.arguments(args, at, last)
     if not cost then return nil, H.fail('HRCOST', 'cost must be a whole number from 1 to 1000000000') end
   end
   return cost, nil, last + (rows and 2 or 1), rows
+end
+
+-- As headroom_edge/plan/priority.py counts them: the most important first.
+local PRIORITIES = { critical = 1, high = 2, normal = 3, sheddable = 4 }
+local NORMAL = PRIORITIES.normal
+
+-- The priority of a request, 1 to 4: the plan's, or a lower one that the caller asks for. Or nil, error.
+-- Only plans with a pool need it; `dimensions` may then hold the caller's word.
+function H.priority_of(plan, dimensions)
+  local own, asked = plan.pr or NORMAL, dimensions and dimensions.priority
+  if not asked then return own end
+  local wanted = PRIORITIES[asked]
+  if not wanted then
+    return nil, H.fail('HRARGS', 'priority must be critical, high, normal or sheddable')
+  end
+  return wanted > own and wanted or own
 end
 
 local record_key, EVERYONE = H.keys.record, H.keys.EVERYONE

@@ -65,7 +65,12 @@ local function prepare_plan(plan, shard)
     for _, limit in ipairs(group.l) do
       limit.group, limit.i = group, i
       if limit.P and not limit.x then group.tats = group.tats + 1 end
+      if limit.fa and not limit.x then
+        plan.scaled = plan.scaled or {}
+        plan.scaled[#plan.scaled + 1] = limit
+      end
       if limit.kernel.holders then plan.needs_dimensions, plan.holds = true, true end
+      if limit.kernel.adapts then plan.adapts, group.adapts = true, true end
       plan.observers = plan.observers or not limit.enforced
       plan.carries = plan.carries or limit.x
       if limit.kernel.ring or limit.kernel.holders then
@@ -75,9 +80,13 @@ local function prepare_plan(plan, shard)
     end
   end
   -- In a cluster: the numbers of the global limits that also apply, by name (check.lua).
-  plan.needs_dimensions = plan.needs_dimensions or plan.G ~= nil
+  -- With chains, the caller's priority may be among the dimensions (locate.lua).
+  plan.needs_dimensions = plan.needs_dimensions or plan.G ~= nil or plan.ch ~= nil
+  H.chains.prepare(plan)
   H.leases.prepare(plan)
-  plan.simple = #plan.g > 0 and not (plan.observers or plan.carries or plan.beside)
+  plan.reads_more = plan.calendars or plan.scaled
+  local is_simple = #plan.g > 0 and not (plan.observers or plan.carries or plan.beside)
+  plan.simple, plan.shares = is_simple and not plan.chains, is_simple and plan.chains ~= nil
   return plan
 end
 
@@ -103,7 +112,7 @@ function plans.load(shard)
   header.bypass = switches_of(shard, token)
   header.token, header.found = token, {}
   header.tenants_key, header.usage_key = keys.tenants(shard), keys.usage(shard)
-  header.touched_key = keys.touched(shard)
+  header.touched_key, header.factors_key = keys.touched(shard), keys.factors(shard)
   plans.shards[shard] = header
   return header
 end

@@ -109,6 +109,8 @@ local function carry(limit, old, numbers, state, now, key)
     local out = {}
     if after.k == 'l' then
       out[o], out[o + 1] = current[offset] + (current[offset + 1] > 0 and 1 or 0), 0
+    elseif kernel.carry then
+      kernel.carry(before, after, current, offset, at, out, o)
     else
       local used = kernel.used(before, current, offset, at, key)
       if after.cm == 'proportional' then used = used * after.n / before.n end

@@ -2,24 +2,36 @@
 -- KEYS[1]  the shard's prefix
 -- ARGV     tenant, endpoint, the decision's receipt joined by colons, [dimension, value]...
 -- reply    how many limits were refunded; 0 if it is too late, was done before, or the plan has changed
--- writes   the records, and a mark (with TTL) that this receipt was used. While a lease is out, buckets refund nothing,
+-- writes   the records, beside them how far buckets went back (moved.lua), and a mark (with TTL) that this receipt was
+--          used. While a lease is out, buckets refund nothing,
 --          because its charge may rest on the refunded one; after a refund of a bucket or a log, earlier leases of the record
 --          give nothing back any more. Refused while a cluster moves the slot (reach.lua)
 
--- Time, plan mark, cost, and the TATs in the order in which hr_check wrote them; nil if it is not a receipt.
+-- Time, plan mark, cost, and the TATs, the numbers of chains and the factors in the order in which hr_check wrote them; nil
+-- if it is not a receipt.
 local function open(receipt)
   local given, mark, cost, rest = match(receipt, '^(%d+):(%x+):(%d+)([%d:]*)$')
-  if not given or #receipt > 1000 then return nil end
+  if not given or #receipt > 1500 then return nil end
   local tats = {}
   for tat in gmatch(rest, ':(%d+)') do tats[#tats + 1] = tonumber_(tat) end
   return tonumber_(given), mark, tonumber_(cost), tats
 end
 
-local function refund_limit(limit, state, given, tat, now, cost, key, note)
+local function refund_limit(limit, state, given, tat, now, cost, key, note, end_of)
   if limit.x or limit.m ~= 'e' or limit.kernel.holders then return false end
   if limit.P and note and note.ends > now then return false end
   local amount = limit.u and 1 or cost
-  return limit.kernel.refund(limit, state, limit.o, now, amount, given, tat or 0, key)
+  if limit.P then tat = end_of(limit, limit.o, tat) end
+  return limit.kernel.refund(limit, state, limit.o, now, amount, given, tat, key)
+end
+
+local function refund_any(limit, state, given, tats, used, now, cost, record, note)
+  local function end_of(of, o, tat) return H.moved.end_of(record, of, o, given, tat or 0, note and note.back[o], now) end
+  if limit.chain then
+    return limit.enforced and H.chains.refund(limit, state, now, limit.u or cost, given, tats, end_of)
+  end
+  local key = limit.kernel.ring and H.keys.ring(record, limit)
+  return refund_limit(limit, state, given, tats[used], now, cost, key, note, end_of)
 end
 
 local function refund_group(group, record, given, tats, used, now, cost)
@@ -29,8 +41,9 @@ local function refund_group(group, record, given, tats, used, now, cost)
   local note = H.leases.note(group, record, now)
   for _, limit in ipairs(group.l) do
     if limit.P and not limit.x then used = used + 1 end
-    local key = limit.kernel.ring and H.keys.ring(record, limit)
-    if refund_limit(limit, state, given, tats[used], now, cost, key, note) then
+    local before = { unpack_(state, limit.o, limit.o + limit.kernel.width - 1) }
+    if refund_any(limit, state, given, tats, used, now, cost, record, note) then
+      H.moved.compare(record, limit, before, state, now)
       -- Counters of windows may go down in any order; what lies in time may not.
       count, is_dated = count + 1, is_dated or limit.P ~= nil or limit.kernel.ring
     end
@@ -59,6 +72,7 @@ H.define('refund', { 'allow-oom' }, function(keys, args, now)
   -- The mark is by records, not by arguments: the same subject may be sent in another order.
   local spent = H.keys.refunded(shard, number, receipt .. concat(records, ' '))
   if not call('SET', spent, '1', 'NX', 'PX', longest) then return 0 end
+  if plan.scaled then H.adapt.recall(plan, tats) end
   for i, group in ipairs(plan.g) do
     local count
     count, used = refund_group(group, records[i], given, tats, used, now, cost)

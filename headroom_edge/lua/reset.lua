@@ -1,12 +1,13 @@
 -- hr_reset: clears what a subject has used of one limit, or of all.
 -- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint, limit name or *, [dimension, value]...
 -- reply    how many limits were reset (global limits are shared, so they are not reset)
--- writes   the record with that limit empty; removes its ring or holders. Leases of the record give nothing back any
---          more, because it could be what was reset. Refused while a cluster moves the slot (reach.lua)
-local function clear(limit, state, record)
+-- writes   the record with that limit empty; removes its ring or holders. Leases of the record and earlier receipts of
+--          the limit give nothing back any more, because it could be what was reset. Refused while a cluster moves the slot (reach.lua)
+local function clear(limit, state, record, now)
   for k = limit.o, limit.o + limit.kernel.width - 1 do state[k] = 0 end
   if limit.kernel.ring then call('UNLINK', H.keys.ring(record, limit)) end
   if limit.kernel.holders then call('UNLINK', H.keys.holders(record, limit)) end
+  H.moved.clear(record, limit, now)
 end
 
 H.define('reset', { 'allow-oom' }, function(keys, args, now)
@@ -26,7 +27,7 @@ H.define('reset', { 'allow-oom' }, function(keys, args, now)
       local note = H.leases.note(group, records[i], now)
       for _, limit in ipairs(group.l) do
         if not limit.x and (wanted == '*' or limit.name == wanted) then
-          clear(limit, state, records[i])
+          clear(limit, state, records[i], now)
           count = count + 1
         end
       end

@@ -11,7 +11,7 @@ from ipaddress import IPv6Address, IPv6Network
 
 DIMENSION = re.compile(r"[a-z][a-z0-9_]{0,31}")
 EMPTY = "\0empty"  # an empty value that was sent, as opposed to an absent one
-RESERVED = frozenset({"holder", "all", "tenant"})
+RESERVED = frozenset({"holder", "all", "tenant", "priority"})
 MOST_ALTERNATIVES = 4
 MOST_DIMENSIONS = 4
 

@@ -16,10 +16,21 @@ from headroom_edge import AsyncLimiter
 from headroom_edge.asgi import QuotaMiddleware
 from headroom_edge.proxies import TrustedProxies
 from headroom_edge.request_guard import Caller, GuardRules
+from tests.headroom_edge.adaptive import BACKEND, Learned, learned
 from tests.headroom_edge.apps import SERVED_BY, fastapi_app
 from tests.headroom_edge.conftest import AMPLE_MS
 from tests.headroom_edge.limiter.world import limit
-from tests.headroom_edge.world import ACME, HOURLY, STRANGER, ZENITH, Answer, Client, publish_world, served
+from tests.headroom_edge.world import (
+    ACME,
+    HOURLY,
+    STRANGER,
+    ZENITH,
+    Answer,
+    Client,
+    publish_world,
+    served,
+    wait_until_free,
+)
 
 Serve = Callable[..., Client]
 
@@ -227,3 +238,12 @@ def test_the_names_of_limits_are_those_of_the_endpoint_that_serves(store: redis.
         == '"hourly";q=5;w=3600, "looks";q=2;w=3600'
     )
     assert rides.get("/v1/rides", x_api_key=ACME).headers["ratelimit-policy"] == '"hourly";q=5;w=3600'
+
+
+def test_an_adaptive_limit_learns_from_the_answers(store: redis.Redis, serve: Serve) -> None:
+    publish_world(store, BACKEND)
+    rides = serve(anonymous="visitors")
+    for path in ("/v1/rides", "/stream", "/broken", "/nowhere"):
+        rides.get(path)
+        wait_until_free(store)
+    assert learned(store) == Learned(answers=3, drops=0)

@@ -9,6 +9,7 @@ import redis
 from headroom_edge import AsyncLimiter, Limiter
 from headroom_edge.decorator import QuotaExceededError, limited
 from headroom_edge.request_guard import GuardRules
+from tests.headroom_edge.adaptive import BACKEND, Learned, learned
 from tests.headroom_edge.conftest import AMPLE_MS
 from tests.headroom_edge.limiter.world import limit
 from tests.headroom_edge.world import publish_world
@@ -109,3 +110,19 @@ def test_it_waits_for_its_turn_but_not_past_what_the_rules_allow(store: redis.Re
         hasty()
         with pytest.raises(QuotaExceededError, match="longer than the caller waits"):
             hasty()
+
+
+def test_an_adaptive_limit_learns_how_the_calls_ended(store: redis.Redis, valkey_url: str) -> None:
+    publish_world(store, BACKEND)
+    with Limiter.from_url(valkey_url, budget_ms=AMPLE_MS) as limiter:
+
+        @limited(limiter, tenant="acme", endpoint="rides:list")
+        def call(error: type[Exception] | None) -> None:
+            if error:
+                raise error
+
+        call(None)
+        for error in (TimeoutError, LookupError):
+            with pytest.raises(error):
+                call(error)
+    assert learned(store) == Learned(answers=1, drops=1)

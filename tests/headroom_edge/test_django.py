@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, suppress
+from io import BytesIO
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,12 +14,15 @@ import redis
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
 from django.db import connection
+from django.http import FileResponse, StreamingHttpResponse
 from django.test import Client as DjangoClient
 from django.test.utils import CaptureQueriesContext
 
 from headroom_edge import django
+from headroom_edge.django import finished
 from headroom_edge.proxies import TrustedProxies
 from headroom_edge.request_guard import GuardRules
+from tests.headroom_edge.adaptive import BACKEND, Learned, learned
 from tests.headroom_edge.limiter.world import limit
 from tests.headroom_edge.world import ACME, Client, publish_world, served, served_wsgi, wait_until_free
 
@@ -74,6 +80,17 @@ class TestMiddleware:
                 assert (path, rides.get(path).status) == (path, status)
                 wait_until_free(store)
 
+    def test_an_adaptive_limit_learns_from_the_answers(
+        self, rules: Callable[..., None], store: redis.Redis, serve: Serve
+    ) -> None:
+        publish_world(store, BACKEND)
+        rules(anonymous="visitors")
+        with serve() as rides:
+            for path in ("/v1/rides", "/broken", "/nowhere"):
+                rides.get(path)
+                wait_until_free(store)
+        assert learned(store) == Learned(answers=2, drops=0)
+
     def test_a_shaped_request_that_would_be_late_is_refused(
         self, rules: Callable[..., None], store: redis.Redis, serve: Serve
     ) -> None:
@@ -130,3 +147,57 @@ def test_the_throttle_gives_slots_back(rules: Callable[..., None], store: redis.
         for _ in range(3):
             assert rides.get("/throttled", x_user="ann").status == 200
             wait_until_free(store)
+
+
+class TestStreams:
+    """What a streaming response is released with."""
+
+    @staticmethod
+    def released(content: Any, read: Callable[[Any], object]) -> list[str]:
+        results: list[str] = []
+        holding = SimpleNamespace(holds=True, headers={})
+        response: Any = StreamingHttpResponse(content)
+        finished(response, holding, results.append, None)  # type: ignore[arg-type]
+        with suppress(TimeoutError, RuntimeError):
+            read(response)
+        response.close()
+        return results
+
+    @staticmethod
+    def body(error: type[Exception] | None) -> Iterator[bytes]:
+        yield b"0"
+        if error is not None:
+            raise error
+        yield b"1"
+
+    @classmethod
+    async def later(cls, error: type[Exception] | None) -> AsyncIterator[bytes]:
+        for part in cls.body(error):
+            yield part
+
+    @staticmethod
+    def read_later(response: Any) -> None:
+        async def read() -> list[bytes]:
+            return [part async for part in response]
+
+        asyncio.run(read())
+
+    @pytest.mark.parametrize(
+        ("error", "result"),
+        [(None, "ok"), (TimeoutError, "drop"), (RuntimeError, "ignore")],
+        ids=["whole", "time-out", "bug"],
+    )
+    def test_a_body_that_fails_midway_is_no_answer(self, error: type[Exception] | None, result: str) -> None:
+        assert self.released(self.body(error), list) == [result]
+        assert self.released(self.later(error), self.read_later) == [result]
+
+    def test_nothing_is_learned_from_a_client_that_left_midway(self) -> None:
+        assert self.released(self.body(None), lambda response: next(iter(response))) == ["ignore"]
+
+    def test_a_file_that_the_server_sends_by_itself_stays_a_file(self) -> None:
+        results: list[str] = []
+        response = FileResponse(BytesIO(b"all of it"))
+        finished(response, SimpleNamespace(holds=True, headers={}), results.append, None)  # type: ignore[arg-type]
+        assert response.file_to_stream is not None
+        response.close()
+        assert results == ["ok"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from headroom_edge import Limiter
 from headroom_edge.proxies import TrustedProxies
 from headroom_edge.request_guard import GuardRules
 from headroom_edge.wsgi import QuotaMiddleware
+from tests.headroom_edge.adaptive import BACKEND, Learned, learned
 from tests.headroom_edge.apps import flask_app
 from tests.headroom_edge.conftest import AMPLE_MS
 from tests.headroom_edge.limiter.world import limit
@@ -87,3 +88,64 @@ def test_a_shaped_request_that_would_be_late_is_refused(store: redis.Redis, serv
     publish_world(store, limit("paced", "leaky_bucket", rate=1, per="10s", queue=3))
     rides = serve(anonymous="visitors", max_wait_ms=5)
     assert [rides.get("/v1/rides").status for _ in range(3)] == [200, 429, 429]
+
+
+def test_an_adaptive_limit_learns_from_the_answers(store: redis.Redis, serve: Serve) -> None:
+    publish_world(store, BACKEND)
+    rides = serve(anonymous="visitors")
+    for path in ("/v1/rides", "/stream", "/broken", "/nowhere"):
+        rides.get(path)
+        wait_until_free(store)
+    assert learned(store) == Learned(answers=3, drops=0)
+
+
+def body(error: type[Exception] | None) -> Iterator[bytes]:
+    yield from (b"0", b"1")
+    if error is not None:
+        raise error
+    yield b"2"
+
+
+def answer_of(limiter: Limiter, content: Any) -> Any:
+    """What a server gets from the middleware."""
+
+    def app(environ: dict[str, Any], start: Callable[..., Any]) -> Any:
+        start("200 OK", [])
+        return content
+
+    guarded = QuotaMiddleware(app, limiter=limiter, rules=GuardRules(anonymous="visitors"))
+    return guarded({"REQUEST_METHOD": "GET", "PATH_INFO": "/v1/rides"}, lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [(None, Learned(1, 0)), (TimeoutError, Learned(0, 1)), (RuntimeError, Learned(0, 0))],
+    ids=["whole", "time-out", "bug"],
+)
+def test_a_body_that_fails_midway_is_no_answer(
+    store: redis.Redis, valkey_url: str, error: type[Exception] | None, outcome: Learned
+) -> None:
+    publish_world(store, BACKEND)
+    with Limiter.from_url(valkey_url, budget_ms=AMPLE_MS) as limiter:
+        answer = answer_of(limiter, body(error))
+        with suppress(TimeoutError, RuntimeError):
+            assert list(answer) == [b"0", b"1", b"2"]
+        answer.close()
+    assert learned(store) == outcome
+
+
+def test_nothing_is_learned_from_a_client_that_left_midway(store: redis.Redis, valkey_url: str) -> None:
+    publish_world(store, BACKEND)
+    with Limiter.from_url(valkey_url, budget_ms=AMPLE_MS) as limiter:
+        answer = answer_of(limiter, body(None))
+        assert next(iter(answer)) == b"0"
+        answer.close()
+    assert learned(store) == Learned(0, 0)
+
+
+def test_a_body_in_one_piece_is_answered_when_the_service_returns_it(store: redis.Redis, valkey_url: str) -> None:
+    """A server may drop it unread, as for HEAD: the service has done its work."""
+    publish_world(store, BACKEND)
+    with Limiter.from_url(valkey_url, budget_ms=AMPLE_MS) as limiter:
+        answer_of(limiter, [b"all of it"]).close()
+    assert learned(store) == Learned(1, 0)

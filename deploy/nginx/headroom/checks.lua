@@ -1,4 +1,5 @@
 -- One check: its arguments as a command, and the reply as a decision.
+local problems = require "headroom.problems"
 local recent_cache = require "headroom.recent_cache"
 local resp = require "headroom.resp"
 local settings = require "headroom.settings"
@@ -55,27 +56,31 @@ local function values_of(var, key)
   return values
 end
 
--- nil if $headroom_cost is not a cost.
+local PRIORITIES = { critical = true, high = true, normal = true, sheddable = true }
+
+-- nil and a problem if $headroom_cost is not a cost, or $headroom_priority not a priority.
 function checks.new(var, tenant, key)
-  local endpoint, cost = var.headroom_endpoint, var.headroom_cost
+  local endpoint, cost, priority = var.headroom_endpoint, var.headroom_cost, var.headroom_priority
   if not endpoint or endpoint == "" then endpoint = UNREGISTERED end
   if #endpoint > ENDPOINT_CHARACTERS then endpoint = cut(endpoint, ENDPOINT_CHARACTERS) end
   if not cost or cost == "" then
     cost = "*"
   elseif not is_cost(cost) then
-    return nil
+    return nil, problems.bad_cost(cost)
   end
+  if priority == "" then priority = nil end
+  if priority and not PRIORITIES[priority] then return nil, problems.bad_priority(priority) end
   local place = tenant .. "\0" .. endpoint
   return {
     tenant = tenant, endpoint = endpoint, cost = cost, place = place, name = place .. "\0" .. cost,
-    values = values_of(var, key),
+    values = values_of(var, key), priority = priority,
   }
 end
 
 local FIRST = { "key", "ip" }
 local PAID = word("GLOBAL") .. word("paid")
 
--- Encodes the dimensions into check.subject, and counts their words. Not needed for what a lease decides.
+-- Encodes the dimensions and the priority into check.subject, and counts their words. Not needed for what a lease decides.
 local function encode(check)
   if check.subject then return end
   local parts, count = {}, 0
@@ -86,6 +91,10 @@ local function encode(check)
       parts[count + 1], parts[count + 2] = word(name), word(value)
       count = count + 2
     end
+  end
+  if check.priority then
+    parts[count + 1], parts[count + 2] = word("priority"), word(check.priority)
+    count = count + 2
   end
   check.subject, check.words = concat(parts), count
 end
@@ -106,7 +115,7 @@ function checks.home(check)
   local place = EVERYONE .. "\0" .. check.endpoint
   return {
     tenant = EVERYONE, endpoint = check.endpoint, cost = check.cost, place = place, name = place .. "\0" .. check.cost,
-    values = check.values, subject = check.subject, words = check.words, payer = check,
+    values = check.values, subject = check.subject, words = check.words, payer = check, priority = check.priority,
   }
 end
 

@@ -82,8 +82,8 @@ local function add_releases(commands, undone)
   local taken = releases
   releases = {}
   for _, release in ipairs(taken) do
-    commands[#commands + 1] = release
-    undone[#commands] = function() chores.release_later(release) end
+    commands[#commands + 1] = release.now
+    undone[#commands] = function() chores.release_later(release.late) end
   end
 end
 
@@ -140,14 +140,17 @@ local function release_now(is_premature)
   if is_premature or store.is_well() then exchange(due { add_releases }) end
 end
 
-function chores.release_later(release)
+local function keep(now, late)
   if #releases >= RELEASES_KEPT then table.remove(releases, 1) end
-  releases[#releases + 1] = release
+  releases[#releases + 1] = { now = now, late = late }
 end
 
+function chores.release_later(release) keep(release, release) end
+
 -- At once, but not in this phase of the request: it may not wait. One timer for all that end in this moment.
-function chores.release_soon(release)
-  chores.release_later(release)
+-- `late` is what to send if this has to be repeated.
+function chores.release_soon(release, late)
+  keep(release, late)
   if not is_releasing then is_releasing = ngx.timer.at(0, release_now) and true or false end
 end
 

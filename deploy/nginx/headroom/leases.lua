@@ -37,6 +37,11 @@ local function key_of(check, plan)
   return #key > KEY_BYTES and "h" .. ngx.md5(key) or key
 end
 
+-- What a denial holds for. A less important request may be denied while this one is not.
+local function denial_key(check, key)
+  return check.priority and key .. "\0" .. check.priority or key
+end
+
 -- A reply with another revision ends the leases of its shard.
 local function learn_revision(check, revision)
   local shard = checks.shard_of(check.tenant)
@@ -196,7 +201,7 @@ function leases.decide(check, deadline)
     blocks.clear(key)
   end
   if plan then
-    local decision = denials.again(check, key)
+    local decision = denials.again(check, denial_key(check, key))
     if decision then return decision, nil, true end
   end
   if state or blocks.demand(key) < LEAST or not blocks.begin(key) then return nil end
@@ -210,7 +215,7 @@ function leases.put_back(decision) blocks.put_back(decision.block) end
 function leases.learn(check, decision)
   learn_revision(check, decision.revision)
   local plan = not decision.allowed and plans:get(check.name)
-  if plan then denials.remember(key_of(check, plan), decision, plan.unit) end
+  if plan then denials.remember(denial_key(check, key_of(check, plan)), decision, plan.unit) end
 end
 
 -- For the heartbeat: the endpoints that had a lease within a minute.

@@ -14,6 +14,14 @@ local TITLES = {
   [503] = "Temporarily reduced capacity",
 }
 
+-- What a limit that borrows says when it denies, by the cause in its row: before the limit's name and after it.
+local CAUSES = {
+  pool = { "Your share of the limit '", "' is used, and its pool lends no more at this priority" },
+  share = { "Your share of the limit '", "' is used, and so is your fair part of what its pool lends" },
+  ceiling = { "The ceiling of the limit '", "' is reached" },
+}
+local USED_UP = { "The limit '", "' is used up" }
+
 local problems = {}
 
 local SHORT = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t", ["\b"] = "\\b", ["\f"] = "\\f" }
@@ -60,6 +68,11 @@ function problems.bad_cost(text)
   return problem(400, "invalid-field", detail, ',"field":"cost"')
 end
 
+function problems.bad_priority(text)
+  local detail = "priority must be critical, high, normal or sheddable, not '" .. text .. "'; omit it for the configured one."
+  return problem(400, "invalid-field", detail, ',"field":"priority"')
+end
+
 function problems.unauthorised(detail)
   return problem(401, "unauthorized", detail, nil, { ["WWW-Authenticate"] = "Bearer" })
 end
@@ -71,13 +84,23 @@ function problems.unavailable()
   return problem(503, REDUCED_CAPACITY, detail, nil, { ["Retry-After"] = "1" })
 end
 
+-- The row of the limit that denied, if rows were asked for.
+local function decisive(decision)
+  for _, row in ipairs(decision.rows) do
+    if row[1] == decision.limit then return row end
+  end
+end
+
+-- Why a limit that borrows denied: what follows the slash in its mode.
+local function cause_of(row) return row and string.match(row[9], "/(%a+)$") end
+
 local function about(decision, violated, reason, limits_url)
   local extra = ',"violated-policies":' .. json_list(violated) .. ',"limit":' .. json(decision.limit) .. ',"reason":"' .. reason .. '"'
-  for _, row in ipairs(reason ~= "too_late" and decision.rows or {}) do
-    if row[1] == decision.limit then
-      extra = extra .. ',"subject":' .. json(row[11])
-      break
-    end
+  local row = reason ~= "too_late" and decisive(decision)
+  if row then
+    extra = extra .. ',"subject":' .. json(row[11])
+    local cause = cause_of(row)
+    if cause then extra = extra .. ',"cause":"' .. cause .. '"' end
   end
   if limits_url == "" then return extra end
   return extra .. ',"limits-url":' .. json((gsub(limits_url, "{tenant}", (gsub(decision.tenant, "%%", "%%%%")))))
@@ -88,8 +111,9 @@ local function detail_of(decision)
     return "The request costs more than the limit '" .. decision.limit .. "' allows at once (" .. whole(decision.quota)
       .. "); split it into smaller requests."
   end
-  local seconds = math.max(1, seconds_up(decision.retry_us))
-  return "The limit '" .. decision.limit .. "' is used up; try again in " .. whole(seconds) .. " s."
+  local seconds, row = math.max(1, seconds_up(decision.retry_us)), decisive(decision)
+  local words = CAUSES[cause_of(row) or ""] or USED_UP
+  return words[1] .. decision.limit .. words[2] .. "; try again in " .. whole(seconds) .. " s."
 end
 
 -- The problem of a denied decision. `{tenant}` in `limits_url` is replaced by the tenant's name.

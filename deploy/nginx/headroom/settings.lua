@@ -13,7 +13,7 @@ local PROFILES = {
   ["draft+ratelimit"] = { draft = true, triple = "RateLimit" },
   ["x-ratelimit"] = { triple = "X-RateLimit" },
 }
-local RESERVED = { holder = true, all = true, tenant = true }
+local RESERVED = { holder = true, all = true, tenant = true, priority = true }
 local MOST_DIMENSIONS = 28 -- the store accepts 32 pairs; ip, key, the holder and the mark of a paid check take four
 local WAITING = 1024 -- requests of one worker that wait for a connection
 

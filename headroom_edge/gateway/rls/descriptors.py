@@ -1,7 +1,7 @@
 """From Envoy's descriptors to checks. No I/O.
 
 `tenant` or `api_key` says who pays; `endpoint`, or `method` and `path`, what is called; `remote_address` is the
-dimension `ip`, and every other entry is a dimension by its own name.
+dimension `ip`, `priority` how important the request is, and every other entry is a dimension by its own name.
 
 What Envoy's configuration gets wrong is a FaultError. A value that a client may have sent is never one, because Envoy
 can be told to let requests through on a fault: the request is refused instead.
@@ -19,6 +19,7 @@ from headroom_edge.gateway.rls.answers import FaultError, Status, invalid
 from headroom_edge.gateway.rls.messages_pb2 import RateLimitDescriptor, RateLimitRequest
 from headroom_edge.keys import OWN_TENANT
 from headroom_edge.plan.paths import LONGEST_PATH, target_path
+from headroom_edge.plan.priority import PRIORITIES
 from headroom_edge.problems import Problem, bad_request, forbidden, too_long, unauthorised
 from headroom_edge.request_guard import (
     DIMENSION_CHARACTERS,
@@ -88,11 +89,12 @@ def _question(
     if isinstance(payer, Problem):
         return payer
     cost = _cost(descriptor, hits_addend)
+    priority = _priority(entries.pop("priority", ""))
     subject: dict[str, str | None] = {**entries, **payer.subject}
     for dimension, value in entries.items():
         if len(value) > DIMENSION_CHARACTERS:
             raise BadValueError(dimension, f"{dimension} is over {DIMENSION_CHARACTERS:,} characters; shorten it.")
-    return Question(Check(payer.tenant, endpoint, subject, cost or None), is_peek=cost == 0)
+    return Question(Check(payer.tenant, endpoint, subject, cost or None, "", priority), is_peek=cost == 0)
 
 
 def _entries(descriptor: RateLimitDescriptor) -> dict[str, str]:
@@ -114,6 +116,13 @@ def _cost(descriptor: RateLimitDescriptor, hits_addend: int) -> int | None:
     if cost is not None and cost > COST_MAX:
         raise BadValueError("hits_addend", f"The cost is {cost}; send at most {COST_MAX:,}.")
     return cost
+
+
+def _priority(value: str) -> str:
+    """Empty: as configured."""
+    if value and value not in PRIORITIES:
+        raise BadValueError("priority", f"priority must be one of {', '.join(PRIORITIES)}; send one of them.")
+    return value
 
 
 def _endpoint_at(

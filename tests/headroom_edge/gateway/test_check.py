@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import redis
 
+from tests.headroom_edge.adaptive import BACKEND, Learned, learned
 from tests.headroom_edge.limiter.world import limit
 from tests.headroom_edge.world import (
     ACME,
@@ -218,3 +219,17 @@ def test_no_secret_comes_back(gateway: Client) -> None:
     assert ACME.encode() not in answer.body
     assert ACME.rpartition("_")[2] not in json.dumps(dict(answer.headers))
     assert HOURLY.name.encode() in answer.body
+
+
+def test_a_release_may_tell_how_the_request_ended(store: redis.Redis, gateway: Client) -> None:
+    publish_world(store, BACKEND)
+    body = {"tenant": "acme", "endpoint": "rides:list"}
+    for number, result in enumerate(("ok", "drop", "ignore")):
+        holder = {"holder": f"request-{number}"}
+        assert check(gateway, {**body, **holder}).json()["quota"] == 27
+        told = {**body, **holder, "result": result}
+        assert gateway.post("/v1/release", told, authorization=f"Bearer {MACHINE}").json() == {"released": 1}
+    assert learned(store) == Learned(answers=1, drops=1)
+    wrong = gateway.post("/v1/release", {**body, "holder": "h", "result": "no"}, authorization=f"Bearer {MACHINE}")
+    assert (wrong.status, wrong.json()["field"]) == (400, "result")
+    assert check(gateway, {**body, "result": "ok"}).status == 400

@@ -26,6 +26,7 @@ def test_every_variable_counts() -> None:
             "HEADROOM_FORWARDED_HEADER": "X-Real-IP",
             "HEADROOM_TENANT_HEADER": "X-Tenant",
             "HEADROOM_SUBJECT_HEADERS": "user=X-User-Id,org=X-Org",
+            "HEADROOM_PRIORITY_HEADER": "X-Priority",
             "HEADROOM_ANONYMOUS_TENANT": "visitors",
             "HEADROOM_LIMITS_URL": "https://example.com/limits/{tenant}",
             "HEADROOM_HEADERS": "draft+x-ratelimit",
@@ -42,6 +43,7 @@ def test_every_variable_counts() -> None:
         "x-timeout-ms",
     )
     assert rules.subject_headers == {"user": "x-user-id", "org": "x-org"}
+    assert rules.priority_header == "x-priority"
     assert (rules.anonymous, rules.max_wait_ms) == ("visitors", 250)
     assert rules.limits_url == "https://example.com/limits/{tenant}"
     assert rules.profile == Profile(triple="X-RateLimit")

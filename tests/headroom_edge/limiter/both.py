@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from headroom_edge import AsyncLimiter, Check, Decision, Limiter
 from headroom_edge.core import Conversation, Core
+from headroom_edge.results import Result
 from headroom_edge.store.breaker import Breaker
 
 T = TypeVar("T")
@@ -105,8 +106,8 @@ class OnLoop:
     def refund(self, decision: Decision) -> int:
         return self.run(self.limiter.refund(decision))
 
-    def release(self, decision: Decision) -> int:
-        return self.run(self.limiter.release(decision))
+    def release(self, decision: Decision, *, result: Result = "ignore") -> int:
+        return self.run(self.limiter.release(decision, result=result))
 
     def ready(self, timeout_ms: float = 10_000) -> bool:
         return self.run(self.limiter.ready(timeout_ms))
@@ -120,7 +121,12 @@ class OnLoop:
     @contextmanager
     def hold(self, **about: Any) -> Iterator[Decision]:
         holding = self.limiter.hold(**about)
-        yield self.run(holding.__aenter__())
+        decision = self.run(holding.__aenter__())
+        try:
+            yield decision
+        except BaseException as error:
+            self.run(holding.__aexit__(type(error), error, None))
+            raise
         self.run(holding.__aexit__(None, None, None))
 
     def attend(self) -> None:

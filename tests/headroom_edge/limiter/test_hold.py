@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 import redis
 
+from headroom_edge.results import Result
+from tests.headroom_edge.adaptive import BACKEND, Learned, learned
 from tests.headroom_edge.limiter.both import Either
 from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, fcalls, limit, publish
 
@@ -61,3 +65,29 @@ def test_a_slot_can_be_taken_and_released_apart(two_slots: redis.Redis, limiter:
     assert unnamed.holder
     denied = limiter.check(tenant=TENANT, endpoint=ENDPOINT)
     assert [limiter.release(decision) for decision in (named, named, unnamed, denied)] == [1, 0, 1, 0]
+
+
+@pytest.fixture
+def adaptive(valkey: redis.Redis) -> redis.Redis:
+    publish(valkey, configuration(BACKEND))
+    return valkey
+
+
+def test_a_block_tells_an_adaptive_limit_how_it_ended(adaptive: redis.Redis, limiter: Either) -> None:
+    with limiter.hold(tenant=TENANT, endpoint=ENDPOINT) as decision:
+        assert decision.quota == 27
+    for error in (TimeoutError, RuntimeError):
+        with pytest.raises(error), limiter.hold(tenant=TENANT, endpoint=ENDPOINT):
+            raise error
+    assert learned(adaptive) == Learned(answers=1, drops=1)
+
+
+def test_a_release_may_tell_it_too_and_says_nothing_by_itself(adaptive: redis.Redis, limiter: Either) -> None:
+    decisions = [limiter.check(tenant=TENANT, endpoint=ENDPOINT) for _ in range(4)]
+    assert limiter.release(decisions[0]) == 1
+    assert limiter.release(decisions[1], result="ok") == 1
+    assert limiter.release(decisions[2], result="drop") == 1
+    assert limiter.release(decisions[3], result="ignore") == 1
+    assert learned(adaptive) == Learned(answers=1, drops=1)
+    with pytest.raises(ValueError, match="ok, drop, ignore"):
+        limiter.release(decisions[0], result=cast("Result", "fine"))

@@ -160,3 +160,32 @@ def test_a_slot_comes_back_when_its_holder_releases_it() -> None:
 def test_shaping_still_says_how_long_to_wait() -> None:
     process = Process(plan_text(limit("shape", "leaky_bucket", rate=10, queue=10)), share=2)
     assert [process.ask().wait_us for _ in range(3)] == [0, 200_000, 400_000]
+
+
+def test_without_the_store_a_member_has_its_guaranteed_share_only() -> None:
+    pool = limit("org", "pool", "tenant", rate=100, burst=50)
+    member = limit("team", "borrowing", "key", assured=10, burst=8, ceiling=40, parent="org")
+    process = Process(plan_text(pool, member))
+    assert process.allowed(20, key="a") == 8
+    assert process.ask(key="a").limit == "team"
+    process.clock.now_us += SECOND_US
+    assert process.allowed(20, key="a") == 8
+
+
+def test_without_the_store_all_guaranteed_shares_together_have_the_pool() -> None:
+    pool = limit("org", "pool", "tenant", rate=1, burst=10)
+    member = limit("team", "borrowing", "key", assured=6, burst=6, parent="org")
+    process = Process(plan_text(pool, member))
+    assert [process.allowed(10, key=key) for key in ("a", "b")] == [6, 4]
+
+
+def test_without_the_store_a_member_with_no_share_of_its_own_is_told_to_come_again() -> None:
+    pool = limit("org", "pool", "tenant", rate=100, burst=50)
+    process = Process(plan_text(pool, limit("team", "borrowing", "key", assured=0, ceiling=40, parent="org")))
+    verdict = process.ask(key="a")
+    assert (verdict.allowed, verdict.verdict.retry_us) == (False, SECOND_US)
+
+
+def test_without_the_store_a_pool_is_a_bucket_of_this_process_share() -> None:
+    process = Process(plan_text(limit("org", "pool", "tenant", rate=1, burst=40, reserve=10)), share=4)
+    assert process.allowed(30) == 10

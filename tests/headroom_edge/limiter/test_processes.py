@@ -59,6 +59,25 @@ def test_four_processes_let_exactly_the_limit_through(
     assert admitted(valkey_url, ask, 150) == 300
 
 
+@pytest.mark.parametrize("ask", [ask_on_threads, ask_on_a_loop], ids=["threads", "loop"])
+def test_four_processes_get_exactly_what_a_pool_has(
+    valkey: redis.Redis, valkey_url: str, ask: Callable[[str, int], int]
+) -> None:
+    """Of its own, as no loan comes back within the test: a member's share is bounded by the pool that all use."""
+    pool = limit("org", "pool", "tenant", rate=1, per="1d", burst=300, reserve=300)
+    member = limit("one", "borrowing", "key", assured=1, per="1d", burst=400, parent="org")
+    publish(valkey, configuration(pool, member))
+    assert admitted(valkey_url, ask, 150) == 300
+
+
+@pytest.mark.parametrize("ask", [ask_on_threads, ask_on_a_loop], ids=["threads", "loop"])
+def test_four_processes_borrow_exactly_what_a_pool_lends(
+    valkey: redis.Redis, valkey_url: str, ask: Callable[[str, int], int]
+) -> None:
+    publish(valkey, configuration(limit("org", "pool", "tenant", rate=1, per="1d", burst=500, reserve=100)))
+    assert admitted(valkey_url, ask, 150) == 300  # three quarters of what it lends, at normal priority
+
+
 @pytest.mark.faults_long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("ask", [ask_on_threads, ask_on_a_loop], ids=["threads", "loop"])

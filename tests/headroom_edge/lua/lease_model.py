@@ -17,7 +17,7 @@ from headroom_edge.algorithms.leases import (
     leases_of,
 )
 from quotas.policies.spec import USUAL_LEASE_MS
-from quotas.simulation.reference_decision import Evaluation, ReferenceDecision, decision_of
+from quotas.simulation.reference_decision import Evaluation, Receipt, ReferenceDecision, decision_of
 from quotas.simulation.reference_limiter import ReferenceLimiter, Request
 from quotas.simulation.reference_plan import LimitIdentity, PlanGroup, PlanMember, RecordKey, ReferencePlan
 
@@ -175,18 +175,26 @@ class LeaseModel(ReferenceLimiter):
             return Note(kept.since_us, ends_us, dict(kept.back_us))
         return Note(now_us - 1, ends_us)
 
-    def _refund(self, group: PlanGroup, now_us: int, given_us: int, tats: Iterator[int], request: Request) -> int:
+    def _refund(self, group: PlanGroup, now_us: int, receipt: Receipt, tats: Iterator[int], request: Request) -> int:
         key = group.key(request.tenant, request.subject)
         note = self._notes.get(key)
         if note is None or note[1].ends_us <= now_us:
-            count = super()._refund(group, now_us, given_us, tats, request)
+            count = super()._refund(group, now_us, receipt, tats, request)
         else:
             # Buckets refund nothing while a lease is out: as if the decision were too old for them.
             late = (0 if member.is_bucket else tat for member, tat in _with_tats(group, tats))
-            count = super()._refund(group, now_us, given_us, late, request)
+            count = super()._refund(group, now_us, receipt, late, request)
         if count:
             self._forget(group, key, now_us)
         return count
+
+    def _end_of(
+        self, key: RecordKey, member: PlanMember, place: int, now_us: int, receipt: Receipt, tat_us: int
+    ) -> int:
+        """Leases that gave something back moved it too."""
+        end_us = super()._end_of(key, member, place, now_us, receipt, tat_us)
+        back_us = self._notes[key][1].back_us.get(member.identity, 0) if key in self._notes else 0
+        return max(1, end_us - back_us) if end_us else 0
 
     def _reset(self, group: PlanGroup, now_us: int, name: str, request: Request) -> int:
         count = super()._reset(group, now_us, name, request)
@@ -197,6 +205,9 @@ class LeaseModel(ReferenceLimiter):
     def _forget(self, group: PlanGroup, key: RecordKey, now_us: int) -> None:
         if key in self._notes:
             note = self._note(group, key, now_us)
+            for member in group.members:
+                if back_us := note.back_us.get(member.identity, 0):
+                    self._records.moves(key, member).add(now_us, back_us)
             self._notes[key] = (_layout(group), Note(now_us, note.ends_us))
 
 

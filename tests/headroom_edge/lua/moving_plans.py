@@ -8,11 +8,13 @@ from itertools import count
 from typing import Any
 
 from headroom_edge import keys
+from headroom_edge.algorithms.adaptive_concurrency import AdaptiveConcurrency
 from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from headroom_edge.algorithms.bucket import LeakyBucket, TokenBucket
 from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from headroom_edge.algorithms.concurrency import Concurrency
 from headroom_edge.algorithms.fixed_window import FixedWindow
+from headroom_edge.algorithms.sharing import Borrowing, Pool
 from headroom_edge.algorithms.sliding_counter import SlidingCounter
 from headroom_edge.algorithms.sliding_log import SlidingLog
 from headroom_edge.plan.subject import Subject
@@ -206,6 +208,25 @@ def _with_holders(world: World) -> dict[str, Call]:
     }
 
 
+def _with_samples(world: World) -> dict[str, Call]:
+    """As with holders. A release with a result changes the record as well."""
+    _use(world, "holder", "h-1")
+    for number in range(3):
+        world.check(key=FULL[1], holder=f"h-{number}")
+    for result in ("ok", "drop"):
+        world.check(key=KNOWN[1], holder="h-2")
+        _run(world, Call("release", (TENANT, ENDPOINT, "h-2", result, *KNOWN), NOW_US + 1_000))
+    return {
+        **checks("holder", "h-9"),
+        "release": Call("release", (TENANT, ENDPOINT, "h-1", *KNOWN), LATER_US),
+        "release answered": Call("release", (TENANT, ENDPOINT, "h-1", "ok", *KNOWN), LATER_US),
+        "release dropped": Call("release", (TENANT, ENDPOINT, "h-1", "drop", *KNOWN), LATER_US),
+        "release what is not held": Call("release", (TENANT, ENDPOINT, "h-7", "ok", *KNOWN), LATER_US),
+        "live": Call("live", (TENANT, ENDPOINT, *KNOWN), LATER_US),
+        "live of a new subject": Call("live", (TENANT, ENDPOINT, *UNSEEN), LATER_US),
+    }
+
+
 def _with_switches(world: World) -> dict[str, Call]:
     _use(world)
     _run(world, Call("bypass", (_switch("tenant", TENANT),)))
@@ -293,11 +314,30 @@ SCENARIOS = {
         _with_holders,
         ALWAYS_SERVED | {"release", "check after the holds"},
     ),
+    "adaptive concurrency": Scenario(
+        (
+            per_key("slots", AdaptiveConcurrency(2, 9, 2, SECOND_US, 60 * SECOND_US)),
+            per_key("a", bucket(20)),
+            whole("db", AdaptiveConcurrency(5, 50, 20, SECOND_US, 60 * SECOND_US)),
+        ),
+        _with_samples,
+        ALWAYS_SERVED | {"release", "release answered", "release dropped", "live"},
+    ),
     "shadow and candidates": Scenario(
         (
             per_key("live", bucket(3), candidate=bucket(6)),
             per_key("tried", SlidingLog(4, HOUR_US), mode="shadow"),
             per_key("log", SlidingLog(9, HOUR_US), candidate=SlidingLog(4, HOUR_US)),
+        ),
+        _with_rings,
+        ALWAYS_SERVED,
+    ),
+    "a pool and its members": Scenario(
+        (
+            whole("org", Pool(5, HOUR_US, 20, 10)),
+            # Its ceiling denies: what a lender remembers of other denials would change when they may come again.
+            per_key("team", Borrowing(3, HOUR_US, 3, 3, 3, 0, "org")),
+            whole("all", bucket()),
         ),
         _with_rings,
         ALWAYS_SERVED,

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from headroom_edge.algorithms.adaptive_concurrency import AdaptiveConcurrency
 from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
 from headroom_edge.algorithms.calendar_quota import CalendarQuota
@@ -28,7 +29,7 @@ class Policies:
     sizes: st.SearchStrategy[int]
     rates: st.SearchStrategy[int]
     quotas: st.SearchStrategy[int]
-    kinds: str = "tgfsocq"
+    kinds: str = "tgfsoacq"
     lease_ms: st.SearchStrategy[int | None] = field(default_factory=st.none)
     subjects: tuple[str, ...] = ("tenant", "ip", "key|ip", "user+ip")
 
@@ -40,6 +41,15 @@ class Policies:
             st.just("Asia/Kolkata"),
             st.just(""),
         ).map(lambda quota: replace(quota, anchor="" if quota.period == "day" else "31"))
+        adaptive = st.builds(
+            lambda least, more, target_us, hold_us: AdaptiveConcurrency(
+                least, least + more, least + more // 2, target_us, hold_us
+            ),
+            st.integers(1, 3),
+            st.integers(0, 3),
+            st.sampled_from([1_000, 100_000, SECOND_US]),
+            spans,
+        )
         self.by_kind: dict[str, st.SearchStrategy[Any]] = {
             "t": st.builds(TokenBucket, self.rates, spans, self.sizes, st.sampled_from([0, 300_000])),
             "g": st.builds(Gcra, self.rates, spans, self.sizes),
@@ -48,6 +58,7 @@ class Policies:
             "s": st.builds(SlidingCounter, self.sizes, spans),
             "o": st.builds(SlidingLog, self.sizes, spans),
             "c": st.builds(Concurrency, st.integers(1, 3), spans),
+            "a": adaptive,
             "q": calendars,
         }
 
@@ -57,7 +68,9 @@ class Policies:
             name,
             algorithm,
             Subject.parse(draw(st.sampled_from(self.subjects))),
-            unit="requests" if isinstance(algorithm, Concurrency) else draw(st.sampled_from(["requests", "cost"])),
+            unit="requests"
+            if isinstance(algorithm, Concurrency | AdaptiveConcurrency)
+            else draw(st.sampled_from(["requests", "cost"])),
             mode=draw(st.sampled_from(["enforce", "enforce", "enforce", "shadow"])),
             candidate=draw(st.none() | self.like(algorithm)),
         )

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from headroom_edge.algorithms.calendar_quota import CalendarQuota
+from headroom_edge.results import Result
 from quotas.policies.plans import CALENDAR_DAYS, month_start_us
 from quotas.policies.spec import Limit
 from quotas.simulation.reference_limiter import ReferenceLimiter, Request
@@ -31,6 +32,7 @@ ENDPOINTS = ("rides:search", "rides:book", "unheard:of")
 class Agreement(RuleBasedStateMachine):
     server: SpareValkey
     drawn: Policies = SMALL
+    stays: tuple[str, ...] = ("a",)  # names of limits that are never removed
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +87,7 @@ class Agreement(RuleBasedStateMachine):
     @rule(data=st.data())
     def remove_and_add(self, data: st.DataObject) -> None:
         first, *rest = self.policies
-        kept = tuple(limit for limit in first.limits if limit.name == "a" or data.draw(st.booleans()))
+        kept = tuple(limit for limit in first.limits if limit.name in self.stays or data.draw(st.booleans()))
         self.policies = (replace(first, limits=kept), *rest)
         self._publish()
 
@@ -171,12 +173,13 @@ class Agreement(RuleBasedStateMachine):
                 for row in answer.rows
             )
 
-    @rule(request=requests, endpoint=st.sampled_from(ENDPOINTS))
-    def release(self, request: Request, endpoint: str) -> None:
+    @rule(request=requests, endpoint=st.sampled_from(ENDPOINTS), result=st.sampled_from(["ok", "drop", "ignore", None]))
+    def release(self, request: Request, endpoint: str, result: Result | None) -> None:
         dimensions = [part for pair in request.subject.items() for part in pair]
         # A holder that has expired is released by the store as well, and worth nothing to anybody.
-        self.world.ask("release", self.now_us, endpoint, request.holder, *dimensions)
-        self.model.release(self.plans[endpoint], self.now_us, request)
+        words = [request.holder, result] if result else [request.holder]
+        self.world.ask("release", self.now_us, endpoint, *words, *dimensions)
+        self.model.release(self.plans[endpoint], self.now_us, request, result or "ignore")
 
     @rule(data=st.data())
     def refund(self, data: st.DataObject) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 import redis
 
-from headroom_edge import keys
+from headroom_edge import keys, lua_library
 from headroom_edge.lua_library import ensure_loaded
-from headroom_edge.observations import Observation
+from headroom_edge.observations import ENDS, Observation
 
 LIST = f"{keys.ALL}:a"
 
@@ -74,6 +75,8 @@ def test_while_nobody_drains_the_oldest_go_and_their_number_stays(server: redis.
         (0, 2, "", "e"),
         (0, 2, "1:1 rides:get", "e"),
         (0, 2, "1:1," * 2_000, "e"),
+        (0, 2, "1:1000000000", "e"),
+        (0, 2, "1:" + "9" * 400, "e"),
         (0, 2, "1:1", ""),
         (0, 2, "1:1", "e" * 801),
         (0, 2, "1:1", "e") * 1_001,
@@ -89,3 +92,38 @@ def test_what_is_no_observation_is_refused_and_nothing_is_kept(server: redis.Red
 def test_it_belongs_to_no_shard(server: redis.Redis) -> None:
     with pytest.raises(redis.ResponseError, match=r"the key is hr:\{all\}"):
         observe(server, 0, 2, "1:1", "rides:get", key="hr:{1}")
+
+
+def loops(server: redis.Redis, endpoint: str, count: int) -> None:
+    """As the publisher writes them."""
+    rows = [[f"{endpoint}-{number}", 0, 300, 50, 300, 1_000] for number in range(count)]
+    server.hset(keys.loops(), endpoint, json.dumps(rows))
+
+
+def test_a_call_steps_few_loops_of_one_endpoint_however_many_there_are(server: redis.Redis) -> None:
+    """A thousand would block the server for as long as all checks of a second take."""
+    loops(server, "rides:get", 1_000)
+    observe(server, 0, 2, "1:9", "rides:get")
+    assert server.hlen(keys.loop_states()) == 32
+
+
+def test_a_report_about_many_endpoints_is_counted_by_some_and_the_next_one_by_the_others(server: redis.Redis) -> None:
+    words: list[Any] = []
+    for number in range(400):
+        loops(server, f"rides:{number}", 1)
+        words += [0, 2, "1:9", f"rides:{number}"]
+    observe(server, *words)
+    assert server.hlen(keys.loop_states()) == 256
+    observe(server, *words)
+    assert server.hlen(keys.loop_states()) == 400
+
+
+def test_answers_of_one_second_add_up_whatever_their_order(server: redis.Redis) -> None:
+    loops(server, "rides:get", 1)
+    observe(server, 0, 2, "1:9,400:1", "rides:get", 0, 5, "1:2", "rides:get", 0, 2, "400:3", "rides:get")
+    state = json.loads(server.hget(keys.loop_states(), "rides:get-0") or "")
+    assert [cell[1:] for cell in state["seconds"]] == [[15, 6, 13]]
+
+
+def test_buckets_that_no_service_has_count_as_the_longest(server: redis.Redis) -> None:
+    assert f"local LAST_BUCKET = {len(ENDS) - 1} " in lua_library.source()

@@ -8,6 +8,7 @@ from redis.exceptions import ResponseError
 from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.algorithms.bucket import TokenBucket
 from headroom_edge.algorithms.fixed_window import FixedWindow
+from headroom_edge.algorithms.sharing import Pool
 from headroom_edge.algorithms.sliding_counter import SlidingCounter
 from headroom_edge.algorithms.sliding_log import SlidingLog
 from headroom_edge.plan.subject import Subject
@@ -45,6 +46,15 @@ def test_a_late_refund_gives_nothing(world: World, algorithm: Any) -> None:
     assert refund(world, receipt, NOW_US + 2 * SECOND_US) == 0
 
 
+@pytest.mark.parametrize("algorithm", [TokenBucket(1, SECOND_US, 10), Pool(1, SECOND_US, 14)], ids=lambda one: one.name)
+def test_what_has_flowed_back_already_is_not_refunded(world: World, algorithm: Any) -> None:
+    world.limit_by(Limit("a", algorithm, WHOLE, unit="cost"))
+    receipt = world.check(cost=10, rows=True).receipt
+    assert world.check(NOW_US + 9 * SECOND_US, cost=8).allowed
+    assert refund(world, receipt, NOW_US + 9 * SECOND_US) == 1
+    assert world.peek(NOW_US + 9 * SECOND_US, cost=1, rows=True).remaining <= 3
+
+
 def test_a_refund_after_a_change_of_policy_gives_nothing(world: World) -> None:
     world.limit_by(Limit("a", ALGORITHMS[0], WHOLE))
     receipt = world.check(rows=True).receipt
@@ -52,7 +62,7 @@ def test_a_refund_after_a_change_of_policy_gives_nothing(world: World) -> None:
     assert refund(world, receipt) == 0
 
 
-@pytest.mark.parametrize("receipt", ["", "x", "1:2", "1:zz:1", "-1:ab:1", "1:ab:1:x", "1:ab:1" + ":9" * 600])
+@pytest.mark.parametrize("receipt", ["", "x", "1:2", "1:zz:1", "-1:ab:1", "1:ab:1:x", "1:ab:1" + ":9" * 800])
 def test_what_is_no_receipt_is_an_error(world: World, receipt: str) -> None:
     world.limit_by(Limit("a", ALGORITHMS[0], WHOLE))
     with pytest.raises(ResponseError, match="HRARGS give tenant, endpoint, the receipt"):

@@ -10,6 +10,7 @@ from typing import Any
 import redis
 
 from headroom_edge import keys, lua_library
+from headroom_edge.plan.priority import USUAL, Priority
 from quotas.policies.compile import Compiler, Target
 from quotas.policies.plans import CANDIDATE
 from quotas.policies.spec import Configuration, Endpoint, Limit, Override, Policy, Tenant, Tier
@@ -64,6 +65,9 @@ class World:
     revision: int = 0
     endpoints: tuple[str, ...] = ("rides:search", "rides:book")
     settings: dict[str, Any] = field(default_factory=dict)
+    targets: dict[str, int] = field(default_factory=dict)  # calibrated, by endpoint
+    priorities: dict[str, Priority] = field(default_factory=dict)  # of endpoints
+    tier_priority: str = ""
 
     def __post_init__(self) -> None:
         self.client.function_load(lua_library.simulation_source(), replace=True)
@@ -93,10 +97,13 @@ class World:
         for name in sorted(names):
             for text in (name, name + CANDIDATE):
                 self.numbers.setdefault(text, len(self.numbers) + 1)
-        endpoints = {name: Endpoint(number, name) for number, name in enumerate(self.endpoints, start=1)}
+        endpoints = {
+            name: Endpoint(number, name, priority=self.priorities.get(name, USUAL), target_us=self.targets.get(name))
+            for number, name in enumerate(self.endpoints, start=1)
+        }
         return Configuration(
             revision=self.revision,
-            tiers={TIER: Tier(1, TIER), "free": Tier(2, "free")},
+            tiers={TIER: Tier(1, TIER, self.tier_priority), "free": Tier(2, "free")},
             endpoints=endpoints,
             tenants=self.tenants,
             policies=policies,

@@ -13,6 +13,7 @@ import redis
 
 from headroom_edge import keys
 from headroom_edge.directory import Credential
+from tests.headroom_edge.adaptive import BACKEND, Learned, learned
 from tests.headroom_edge.apps import fastapi_app
 from tests.headroom_edge.limiter.both import until
 from tests.headroom_edge.limiter.world import limit
@@ -227,3 +228,31 @@ def test_the_body_of_a_refused_request_is_not_read_as_the_next_one(nginx: Client
     answer = connection.getresponse()
     assert (answer.status, answer.read(), answer.headers["ratelimit"][:12]) == (200, b'{"rides":"all"}', '"hourly";r=4')
     connection.close()
+
+
+def test_a_location_lowers_the_priority_of_its_requests(nginx: Client, store: redis.Redis) -> None:
+    publish_world(store, limit("org", "pool", rate=1, per="1h", burst=8))
+    asked = {"x_tenant": "acme", "x_endpoint": "rides:list"}
+    statuses = [nginx.get("/ask", **asked, x_priority="sheddable").status for _ in range(6)]
+    assert statuses == [200] * 4 + [429] * 2
+    assert [nginx.get("/ask", **asked, x_priority=word).status for word in ("critical", "", "critical")] == [
+        200,
+        200,
+        429,
+    ]
+    wrong = nginx.get("/ask", **asked, x_priority="urgent")
+    assert (wrong.status, json.loads(wrong.body)["field"]) == (400, "priority")
+    assert "'urgent'" in json.loads(wrong.body)["detail"]
+
+
+def test_an_adaptive_limit_learns_from_the_answers(
+    store: redis.Redis, valkey_url: str, rides: Client, tmp_path: Path
+) -> None:
+    publish_world(store, BACKEND)
+    statuses = (200, 404, 429, 500, 503)
+    answers = (f"location = /{status} {{ content_by_lua_block {{ ngx.exit({status}) }} }}" for status in statuses)
+    with lua_nginx(tmp_path, valkey_url, rides.port, locations="\n".join(answers)) as running:
+        for status in statuses:
+            running.client.get(f"/{status}", x_api_key=ACME)
+            wait_until_free(store)
+    assert learned(store) == Learned(answers=2, drops=2)

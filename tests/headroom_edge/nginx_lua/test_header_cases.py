@@ -76,6 +76,13 @@ def test_python_writes_the_headers_of_the_table(case: dict[str, Any]) -> None:
     assert decision(case).headers(PROFILES[case["profile"]]) == case["headers"]
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if "detail" in case], ids=lambda case: case["name"])
+def test_limit_that_borrows_says_why_it_denied(case: dict[str, Any]) -> None:
+    problem = problem_of(decision(case)).document()
+    assert problem["detail"] == case["detail"]
+    assert case["name"].endswith(problem["cause"])
+
+
 @pytest.fixture(scope="module")
 def renderer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     folder: Path = tmp_path_factory.mktemp("nginx")

@@ -207,6 +207,18 @@ def test_what_is_never_leased_is_asked_for_each_time(valkey: redis.Redis, valkey
     assert crowd.statuses == {200: 150, 429: 90}
 
 
+def test_a_denied_request_says_nothing_about_more_important_ones(
+    valkey: redis.Redis, valkey_url: str, tmp_path: Path
+) -> None:
+    publish_world(valkey, limit("org", "pool", rate=1, per="1h", burst=400))
+    with leasing(tmp_path, valkey_url, workers=1) as running:
+        crowd = Crowd(running)
+        low = [crowd.ask(x_priority="sheddable").status for _ in range(210)]
+        mixed = [crowd.ask(x_priority=word).status for _ in range(20) for word in ("sheddable", "normal")]
+    assert low == [200] * 200 + [429] * 10
+    assert mixed == [429, 200] * 20
+
+
 def test_the_heartbeat_says_where_leases_are_in_use(valkey: redis.Redis, valkey_url: str, tmp_path: Path) -> None:
     publish_world(valkey, window(100_000))
     with leasing(tmp_path, valkey_url, workers=1, settings=f"{LEASED} heartbeat_s = 1,") as running:

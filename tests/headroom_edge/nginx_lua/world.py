@@ -30,6 +30,7 @@ ASKED = """
         set $headroom_tenant $http_x_tenant;
         set $headroom_endpoint $http_x_endpoint;
         set $headroom_cost $http_x_cost;
+        set $headroom_priority $http_x_priority;
         set $headroom_fail $http_x_fail;
         set $headroom_dim_user $http_x_user;
         set $headroom_dim_ip $http_x_ip;

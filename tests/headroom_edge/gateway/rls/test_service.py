@@ -325,3 +325,15 @@ def test_where_tokens_are_needed_each_call_has_one(store: redis.Redis, valkey_ur
         assert rls.ask(LIST, token=ACME).overall_code == OK
         foreign = "This token belongs to tenant acme; send descriptors of that tenant, or another token."
         assert rls.refused({**LIST, "tenant": "zenith"}, token=ACME) == (grpc.StatusCode.PERMISSION_DENIED, foreign)
+
+
+def test_an_entry_lowers_the_priority_of_a_request(rls: RlsClient, store: redis.Redis) -> None:
+    publish_world(store, limit("org", "pool", rate=1, per="1h", burst=8))
+    codes = [rls.ask({**LIST, "priority": "sheddable"}).overall_code for _ in range(8)]
+    assert codes == [OK] * 4 + [OVER_LIMIT] * 4
+    # It cannot be raised: the endpoint is normal.
+    assert [rls.ask({**LIST, "priority": "critical"}).overall_code for _ in range(3)] == [OK, OK, OVER_LIMIT]
+    # The value may be a client's, so it is refused and not a fault.
+    answer = rls.ask({**LIST, "priority": "urgent"})
+    assert answer.overall_code == OVER_LIMIT
+    assert json.loads(answer.raw_body)["field"] == "priority"
