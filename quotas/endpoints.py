@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from django.db.models import Max, Q, QuerySet
 from django.utils import timezone
 
+from headroom_edge.plan.priority import USUAL
 from quotas.changes.draft import Permits, draft
 from quotas.changes.snapshot import ENDPOINT, Draft, key_of
 from quotas.errors import Refused, accepted, refuse
@@ -20,7 +21,7 @@ from quotas.overrides import cancel_override
 from quotas.policies.bulk import delete_policies
 from quotas.policies.endpoint import DeclaredEndpoint, Hints, parse_endpoint
 
-_WRITTEN = ["method", "path", "default_cost", "hints", "retired"]
+_WRITTEN = ["method", "path", "default_cost", "hints", "priority", "retired"]
 
 
 def endpoint_create(
@@ -32,9 +33,11 @@ def endpoint_create(
     path: str = "",
     default_cost: int = 1,
     hints: Mapping[str, Any] | None = None,
+    priority: str = USUAL,
     **permits: Unpack[Permits],
 ) -> Endpoint:
-    fields = {"name": name, "method": method, "path": path, "default_cost": default_cost, "hints": hints or {}}
+    fields = {"name": name, "method": method, "path": path, "default_cost": default_cost, "priority": priority}
+    fields["hints"] = hints or {}
     with draft(action="endpoint_create", author=author, reason=reason, **permits) as opened:
         if Endpoint.objects.filter(name=name, retired=False).exists():
             raise refuse("name", "taken", f"endpoint {name} already exists; update it, or choose another name")
@@ -50,10 +53,11 @@ def endpoint_update(
     emergency: bool = False,
     **changes: Any,
 ) -> Revision | None:
-    """`changes`: any of method, path, default_cost and hints."""
+    """`changes`: any of method, path, default_cost, priority and hints."""
     with draft(action="endpoint_update", author=author, reason=reason, force=force, emergency=emergency) as opened:
         row = find_endpoint(name)
         fields = {"method": row.method, "path": row.path, "default_cost": row.default_cost, "hints": row.hints}
+        fields["priority"] = row.priority
         write_endpoint(opened, accepted(parse_endpoint({**fields, **changes, "name": name})))
     return opened.revision
 
@@ -115,7 +119,7 @@ def write_endpoints(opened: Draft, declared: Sequence[DeclaredEndpoint]) -> list
 
 def _fill(row: Endpoint, declared: DeclaredEndpoint) -> None:
     row.method, row.path, row.default_cost = declared.method, declared.path, declared.default_cost
-    row.hints, row.retired = _said(declared.hints), False
+    row.hints, row.priority, row.retired = _said(declared.hints), declared.priority, False
 
 
 def _free_routes(declared: Sequence[DeclaredEndpoint], known: Mapping[str, Endpoint]) -> None:

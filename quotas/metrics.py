@@ -51,6 +51,16 @@ LIMIT_UTILISATION = MetricDefinition(
 TIER_DENIED = MetricDefinition(
     "headroom_tier_denied_ratio", "Share of the tier's requests denied, last 24 hours", ("tier",)
 )
+POOL_CONTENDED_SECONDS = MetricDefinition(
+    "headroom_pool_contended_seconds",
+    "How long a pool has denied requests because it was full or had no more to lend, at most half an hour",
+    ("pool",),
+)
+ADAPTIVE_VALUE = MetricDefinition(
+    "headroom_adaptive_ratio",
+    "The live value of a limit that adapts, between its floor (0) and its ceiling (1); the lowest ones only",
+    ("policy", "limit", "endpoint", "tenant"),
+)
 REVISION = MetricDefinition("headroom_revision", "The newest revision of the configuration")
 PUBLISHED = MetricDefinition("headroom_published_revision", "The newest revision that all shards enforce")
 UNPUBLISHED_SECONDS = MetricDefinition(
@@ -91,6 +101,8 @@ COLLECTED_METRICS = (
     CHECKS,
     LIMIT_UTILISATION,
     TIER_DENIED,
+    POOL_CONTENDED_SECONDS,
+    ADAPTIVE_VALUE,
     REVISION,
     PUBLISHED,
     UNPUBLISHED_SECONDS,

@@ -34,6 +34,13 @@ def put_revision(revision: Revision, touched: Touched) -> None:
     _wake_publisher()
 
 
+def put_again() -> None:
+    """What every plan holds has changed without an edit. Nothing has been published before the first revision."""
+    revision = Revision.objects.order_by("-number").first()
+    if revision is not None:
+        put_revision(revision, Touched(common=True))
+
+
 def put_key(key_id: str) -> None:
     """An API key or a token that was issued or revoked."""
     Outbox.objects.create(kind=Outbox.Kind.API_KEYS, touched=[key_id])

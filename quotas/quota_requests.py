@@ -18,7 +18,7 @@ from quotas.lookups import find_numbered, find_tenant
 from quotas.models import Override
 from quotas.models.quota_request import QuotaRequest, RequestAnswer
 from quotas.overrides import override_create
-from quotas.policies.allowance import parameters_of
+from quotas.policies.allowance import amount_fields, parameters_of
 from quotas.policies.explain import standing
 from tenants.history import acting
 from tenants.identity import actor_of
@@ -79,7 +79,9 @@ def quota_request_grant(
     author, reason = author_and_reason(author, reason)
     with transaction.atomic():
         row = _to_answer(request)
-        name, size, held = _parameters(row)
+        algorithm = _limit(row.tenant.name, row.scope, row.limit).algorithm
+        main, size = parameters_of(algorithm)
+        held = main.held
         value = wanted or row.wanted
         if value <= held:  # a cut, which nobody asked for
             message = f"that is not more than what {row.tenant.name} has, {held:,}; grant more, or decline the request"
@@ -87,9 +89,7 @@ def quota_request_grant(
         if settings.HEADROOM_FOUR_EYES and value > row.wanted:
             message = f"{row.author} asked for {row.wanted:,}; under four eyes grant that or less"
             raise refuse("wanted", "more", message)
-        fields = {name: value}
-        if size is not None:
-            fields[size.name] = max(size.held, size.held * value // held)
+        burst = int(max(size.held, size.held * value // held)) if size else None
         change = change_agree(
             override_create,
             askers=[actor_of(row.author, row.author_identity)],
@@ -98,7 +98,7 @@ def quota_request_grant(
             reason=reason,
             tenant=row.tenant.name,
             endpoint=row.scope,
-            limits={row.limit: fields},
+            limits={row.limit: amount_fields(algorithm, value, burst)},
             end=row.until,
         )
         revision = change_promote(change=change.pk, author=author, reason=reason, **permits).end_revision_id
@@ -132,11 +132,6 @@ def _answer(row: QuotaRequest, answer: RequestAnswer, author: str, reason: str, 
 
 def _held(tenant: str, scope: str, limit: str) -> float:
     return parameters_of(_limit(tenant, scope, limit).algorithm)[0].held
-
-
-def _parameters(row: QuotaRequest) -> tuple[str, Any, float]:
-    main, size = parameters_of(_limit(row.tenant.name, row.scope, row.limit).algorithm)
-    return main.name, size, main.held
 
 
 def _limit(tenant: str, scope: str, limit: str) -> Any:

@@ -8,12 +8,16 @@ from contextlib import suppress
 from celery import current_app, shared_task
 from django.db import DatabaseError, transaction
 from django.utils import timezone
+from redis import RedisError
 
+from quotas.adaptive.readings import readings_take
+from quotas.adaptive.targets import targets_measure
 from quotas.alerts.sending import alerts_send
 from quotas.alerts.watch import alerts_watch
 from quotas.changes.rollout import changes_apply_due
 from quotas.long_tasks import tasks_waiting
 from quotas.models import Task
+from quotas.pools.demand import DEMAND
 from quotas.recommendations.calibrate import AUTHOR
 from quotas.recommendations.evaluate import recommendations_advance
 from quotas.recommendations.remeasurement import stale_measure
@@ -30,7 +34,7 @@ from quotas.whole_tasks import old_tasks_delete
 
 log = logging.getLogger(__name__)
 
-SLICED = {Task.Kind.CALIBRATE: CALIBRATION, Task.Kind.WHAT_IF: WHAT_IF}
+SLICED = {Task.Kind.CALIBRATE: CALIBRATION, Task.Kind.WHAT_IF: WHAT_IF, Task.Kind.SHARES: DEMAND}
 LONGEST_WAIT_S = 86_400  # for a free worker
 FOLD_EVERY_S = 5  # the interval of `fold_usage` in the schedule
 RUN_DOCUMENT = "quotas.run_document"  # a task of the API, which shows the result as a response
@@ -76,7 +80,7 @@ def apply_due_changes() -> None:
 @shared_task(name="quotas.keep_up", soft_time_limit=300, time_limit=360)
 def maintain_usage() -> None:
     log.info("usage tables: %s", maintenance.maintain_usage_tables())
-    log.info("large documents forgotten: %s", old_tasks_delete(timezone.now()))
+    log.info("old tasks forgotten: %s", old_tasks_delete(timezone.now()))
 
 
 @shared_task(name="quotas.measure_tiers", soft_time_limit=300, time_limit=360)
@@ -93,6 +97,19 @@ def measure_tenant_summary() -> None:
 def calibrate_limits() -> None:
     task = calibration_ask(author=AUTHOR)
     run_task(task.pk, task.kind)
+
+
+@shared_task(name="quotas.read_adaptive", soft_time_limit=20, time_limit=30)
+def read_adaptive_limits() -> None:
+    try:
+        log.debug("readings of adaptive limits: %s", readings_take(timezone.now()))
+    except RedisError as error:
+        log.warning("Redis did not tell the live values of adaptive limits; the next run will try again: %s", error)
+
+
+@shared_task(name="quotas.calibrate_targets", soft_time_limit=120, time_limit=180)
+def calibrate_targets() -> None:
+    log.info("endpoints with a new target: %s", targets_measure(timezone.now()))
 
 
 @shared_task(name="quotas.advance", soft_time_limit=300, time_limit=360)

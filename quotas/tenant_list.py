@@ -187,7 +187,7 @@ def counts_of_states(now: datetime) -> dict[str, int]:
 
 TENANT_COLUMNS: Final = (
     *("name", "label", "tier", "state", "timezone", "tags", "contacts", "asked_24h", "denied_24h", "denied_share"),
-    *("tightest_share", "tightest_endpoint", "tightest_limit", "last_request_at", "created"),
+    *("tightest_share", "tightest_endpoint", "tightest_limit", "last_request_at", "created", "priority"),
 )
 
 
@@ -200,6 +200,7 @@ def tenant_cells(tenant: Tenant, now: datetime) -> Sequence[object]:
         *(" ".join(tenant.tags), " ".join(tenant.contacts), figures.asked, figures.denied, round(figures.share, 6)),
         "" if figures.tightest is None else round(figures.tightest, 6),
         *(figures.use_scope, figures.use_limit, last.isoformat() if last else "", tenant.created.isoformat()),
+        tenant.priority,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
@@ -188,7 +188,8 @@ def _replay(
         "judged_after": new.per_check * was.asked,
         "bytes_before": old.record_bytes + old.subject_bytes * others,
         "bytes_after": new.record_bytes + new.subject_bytes * others,
-        "left_out": sorted({*old.left_out, *new.left_out}),
+        "left_out": {**old.left_out, **new.left_out},
+        "adapting": sorted({*old.adapting, *new.adapting}),
     }
 
 
@@ -228,8 +229,21 @@ def _join(facts: Mapping[str, Any], results: list[dict[str, Any]]) -> dict[str, 
             "checks_per_second": round(totals["asked"] / max(1.0, (end - begin).total_seconds()), 3),
         },
         "not_replayed": sorted({name for row in all_rows for name in row["left_out"]}),
+        "notes": list(_notes(all_rows)),
         "revisions": sorted({one["revision"] for one in results}),
     }
+
+
+def _notes(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What the numbers leave out, in sentences."""
+    reasons: dict[str, set[str]] = {}
+    for row in rows:
+        for name, why in row["left_out"].items():
+            reasons.setdefault(why, set()).add(name)
+    for why, names in sorted(reasons.items()):
+        yield f"{', '.join(sorted(names))}: not replayed, because {why}."
+    if adapting := sorted({name for row in rows for name in row["adapting"]}):
+        yield f"{', '.join(adapting)}: replayed as configured, without following the health of the endpoint."
 
 
 def _moved(row: Mapping[str, Any]) -> tuple[int, str]:

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 IDENTITY = "identity"  # in what was asked: whose task it is, as tenants.identity stores it
 TRIES = "tries"
 TEXT = "document"  # in what was asked: as long as the task is not over
+FORGOTTEN = (Task.Kind.DOCUMENT, Task.Kind.SHARES)  # kinds whose results nobody needs for long
 KEPT = timedelta(days=2)  # longer than a repetition with the same Idempotency-Key
 LOOK_AGAIN_S, LOOKS = 0.2, 10  # while another worker has the task
 MOST_OPEN = 3  # of one person or token
@@ -112,7 +113,7 @@ def _held(number: int) -> bool:
 
 def old_tasks_delete(now: datetime) -> int:
     """Deletes what ended long ago, and returns how many."""
-    return Task.objects.filter(kind=Task.Kind.DOCUMENT, state__in=OVER, changed__lt=now - KEPT).delete()[0]
+    return Task.objects.filter(kind__in=FORGOTTEN, state__in=OVER, changed__lt=now - KEPT).delete()[0]
 
 
 def _begin(number: int) -> Run | None:

@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from headroom_edge.plan.priority import PRIORITIES
 from tenants.constraints import json_is, named, one_of
 from tenants.history import tracked
 
@@ -38,12 +39,15 @@ class Tier(models.Model):
     name = models.CharField(max_length=63, unique=True)
     label = models.CharField(max_length=200, blank=True, default="", db_default="", help_text="the name people use")
     description = models.CharField(max_length=500, blank=True, default="", db_default="", help_text="whom it is for")
+    priority = models.CharField(
+        max_length=9, blank=True, default="", db_default="", help_text="its highest; empty: the endpoint's"
+    )
     retired = models.BooleanField(default=False, db_default=False, help_text="no tenant is on it")
     created = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
         ordering = ["name"]
-        constraints = [named(WORD, "tier_name")]
+        constraints = [named(WORD, "tier_name"), one_of("priority", ("", *PRIORITIES), "tier_priority")]
 
     def __str__(self) -> str:
         return self.name
@@ -61,6 +65,9 @@ class Tenant(models.Model):
     tags = ArrayField(models.CharField(max_length=40), blank=True, default=list, db_default=[])
     contacts = ArrayField(
         models.CharField(max_length=254), blank=True, default=list, db_default=[], help_text="mail addresses"
+    )
+    priority = models.CharField(
+        max_length=9, blank=True, default="", db_default="", help_text="its highest; empty: the endpoint's"
     )
     suspended = models.BooleanField(default=False)
     suspended_reason = models.CharField(max_length=500, blank=True, default="")
@@ -88,6 +95,7 @@ class Tenant(models.Model):
             ),
             models.CheckConstraint(condition=~Q(timezone=""), name="tenant_timezone"),
             json_is("handovers", "array", "tenant_handovers"),
+            one_of("priority", ("", *PRIORITIES), "tenant_priority"),
         ]
 
     def __str__(self) -> str:

@@ -54,6 +54,11 @@
 -- migration quotas.0026_change_trial df6eda206fb294b0
 -- migration quotas.0027_chart_note c9ab2bebf1c94942
 -- migration quotas.0028_lease b9808cf36a68ebf4
+-- migration quotas.0029_gap_shards 1aaf9f8956a37b93
+-- migration quotas.0030_search_sample 22afd7f7f1f53dc7
+-- migration quotas.0031_sharing 21a9991e49957db7
+-- migration quotas.0032_adaptive_reading 9e45745e428d9769
+-- migration quotas.0033_endpoint_target 8d038834d30e1cd1
 -- migration sessions.0001_initial 2aa438e2393ee513
 -- migration tenants.0001_initial c4e1126111bcfc38
 -- migration tenants.0002_access c7b14b1ee97414c9
@@ -65,6 +70,7 @@
 -- migration tenants.0008_key_rotation b237358df176c739
 -- migration tenants.0009_list_indexes d279567b264dcbb7
 -- migration tenants.0010_tier_retired f1476acf4d49d927
+-- migration tenants.0011_sharing d5648bfa7614aefd
 SET LOCAL check_function_bodies = false;
 SELECT pg_catalog.set_config('search_path', '', true);
 CREATE FUNCTION public._pgh_attach_context() RETURNS uuid
@@ -149,14 +155,23 @@ CREATE FUNCTION public.headroom_tenants_found(needle text, tag text, few integer
 -- The numbers of the tenants whose search text contains the needle and that have the tag, where they are not empty.
 -- One row with NULL: there are more than a few, and whoever asks finds the first ones sooner by walking along.
 DECLARE
-    grams text[]; wanted varchar[] := ARRAY[tag]; found bigint[]; is_common boolean;
+    grams text[]; wanted varchar[] := ARRAY[tag]; found bigint[]; is_common boolean; per_cent real;
 BEGIN
     IF current_setting('headroom.tenant', true) IS DISTINCT FROM '*' THEN
         RETURN;
     END IF;
-    -- The index of letters is slow for what most rows have, so a sample of 1 in 50 pages decides first.
-    SELECT count(*) > few / 25 INTO is_common FROM quotas_tenant_search AS s TABLESAMPLE SYSTEM (2)
-        JOIN tenants_tenant ON number = s.tenant_id WHERE strpos(s.text, needle) > 0 AND (tag = '' OR tags @> wanted);
+    -- The index of letters is slow for what most rows have, so a sample decides first: 1 in 50 pages, and of more than
+    -- 100,000 tenants fewer, so that it never reads more than about 2,000 rows.
+    SELECT least(2, 200000 / greatest(reltuples, 1)) INTO per_cent FROM pg_class
+        WHERE oid = 'public.quotas_tenant_search'::regclass;
+    IF tag = '' THEN
+        SELECT count(*) > few * per_cent / 50 INTO is_common FROM quotas_tenant_search AS s
+            TABLESAMPLE SYSTEM (per_cent) WHERE strpos(s.text, needle) > 0;
+    ELSE
+        SELECT count(*) > few * per_cent / 50 INTO is_common FROM quotas_tenant_search AS s
+            TABLESAMPLE SYSTEM (per_cent) JOIN tenants_tenant ON number = s.tenant_id
+            WHERE strpos(s.text, needle) > 0 AND tags @> wanted;
+    END IF;
     IF is_common OR (char_length(needle) = 1 AND tag = '') THEN
         RETURN NEXT NULL;
         RETURN;
@@ -389,6 +404,21 @@ CREATE FUNCTION public.pgtrigger_append_only_ac45c() RETURNS trigger
                     RAISE EXCEPTION 'pgtrigger: Cannot update or delete rows from % table', TG_TABLE_NAME;
                 END;
             $$;
+CREATE FUNCTION public.pgtrigger_append_only_b7509() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+                
+                BEGIN
+                    IF ("public"._pgtrigger_should_ignore(TG_NAME) IS TRUE) THEN
+                        IF (TG_OP = 'DELETE') THEN
+                            RETURN OLD;
+                        ELSE
+                            RETURN NEW;
+                        END IF;
+                    END IF;
+                    RAISE EXCEPTION 'pgtrigger: Cannot update or delete rows from % table', TG_TABLE_NAME;
+                END;
+            $$;
 CREATE FUNCTION public.pgtrigger_append_only_bd3f0() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -536,7 +566,7 @@ CREATE FUNCTION public.pgtrigger_delete_delete_27ae5() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "quotas_limitevent" ("adopts_candidate", "algorithm", "candidate", "carry", "changed_revision_id", "id", "lease_ms", "mode", "name_id", "on_failure", "parameters", "past", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "policy_id", "subject", "unit") VALUES (OLD."adopts_candidate", OLD."algorithm", OLD."candidate", OLD."carry", OLD."changed_revision_id", OLD."id", OLD."lease_ms", OLD."mode", OLD."name_id", OLD."on_failure", OLD."parameters", OLD."past", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."id", OLD."policy_id", OLD."subject", OLD."unit"); RETURN NULL;
+                    INSERT INTO "quotas_limitevent" ("adapt", "adopts_candidate", "algorithm", "candidate", "carry", "changed_revision_id", "id", "lease_ms", "mode", "name_id", "on_failure", "parameters", "past", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "policy_id", "subject", "unit") VALUES (OLD."adapt", OLD."adopts_candidate", OLD."algorithm", OLD."candidate", OLD."carry", OLD."changed_revision_id", OLD."id", OLD."lease_ms", OLD."mode", OLD."name_id", OLD."on_failure", OLD."parameters", OLD."past", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."id", OLD."policy_id", OLD."subject", OLD."unit"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_delete_delete_292e5() RETURNS trigger
@@ -597,6 +627,21 @@ CREATE FUNCTION public.pgtrigger_delete_delete_41920() RETURNS trigger
                         END IF;
                     END IF;
                     INSERT INTO "quotas_alertsettingevent" ("is_on", "name", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "threshold") VALUES (OLD."is_on", OLD."name", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."name", OLD."threshold"); RETURN NULL;
+                END;
+            $$;
+CREATE FUNCTION public.pgtrigger_delete_delete_44b14() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+                
+                BEGIN
+                    IF ("public"._pgtrigger_should_ignore(TG_NAME) IS TRUE) THEN
+                        IF (TG_OP = 'DELETE') THEN
+                            RETURN OLD;
+                        ELSE
+                            RETURN NEW;
+                        END IF;
+                    END IF;
+                    INSERT INTO "quotas_endpointtargetevent" ("endpoint_number", "measured_at", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "target_us") VALUES (OLD."endpoint_number", OLD."measured_at", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."endpoint_number", OLD."target_us"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_delete_delete_55689() RETURNS trigger
@@ -671,7 +716,7 @@ CREATE FUNCTION public.pgtrigger_delete_delete_ae3d8() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "tenants_tierevent" ("created", "description", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "retired") VALUES (OLD."created", OLD."description", OLD."label", OLD."name", OLD."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."number", OLD."retired"); RETURN NULL;
+                    INSERT INTO "tenants_tierevent" ("created", "description", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "priority", "retired") VALUES (OLD."created", OLD."description", OLD."label", OLD."name", OLD."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."number", OLD."priority", OLD."retired"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_delete_delete_c9c63() RETURNS trigger
@@ -731,7 +776,7 @@ CREATE FUNCTION public.pgtrigger_delete_delete_e3c84() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "tenants_tenantevent" ("archived_at", "contacts", "created", "handovers", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "suspended", "suspended_reason", "tags", "tier_id", "timezone") VALUES (OLD."archived_at", OLD."contacts", OLD."created", OLD."handovers", OLD."label", OLD."name", OLD."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."number", OLD."suspended", OLD."suspended_reason", OLD."tags", OLD."tier_id", OLD."timezone"); RETURN NULL;
+                    INSERT INTO "tenants_tenantevent" ("archived_at", "contacts", "created", "handovers", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "priority", "suspended", "suspended_reason", "tags", "tier_id", "timezone") VALUES (OLD."archived_at", OLD."contacts", OLD."created", OLD."handovers", OLD."label", OLD."name", OLD."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."number", OLD."priority", OLD."suspended", OLD."suspended_reason", OLD."tags", OLD."tier_id", OLD."timezone"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_delete_delete_ebef7() RETURNS trigger
@@ -791,7 +836,7 @@ CREATE FUNCTION public.pgtrigger_delete_delete_fbed4() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "quotas_endpointevent" ("default_cost", "hints", "method", "name", "number", "path", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "retired") VALUES (OLD."default_cost", OLD."hints", OLD."method", OLD."name", OLD."number", OLD."path", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."number", OLD."retired"); RETURN NULL;
+                    INSERT INTO "quotas_endpointevent" ("default_cost", "hints", "method", "name", "number", "path", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "priority", "retired") VALUES (OLD."default_cost", OLD."hints", OLD."method", OLD."name", OLD."number", OLD."path", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."number", OLD."priority", OLD."retired"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_insert_insert_01476() RETURNS trigger
@@ -836,7 +881,7 @@ CREATE FUNCTION public.pgtrigger_insert_insert_0f00f() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "tenants_tenantevent" ("archived_at", "contacts", "created", "handovers", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "suspended", "suspended_reason", "tags", "tier_id", "timezone") VALUES (NEW."archived_at", NEW."contacts", NEW."created", NEW."handovers", NEW."label", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."number", NEW."suspended", NEW."suspended_reason", NEW."tags", NEW."tier_id", NEW."timezone"); RETURN NULL;
+                    INSERT INTO "tenants_tenantevent" ("archived_at", "contacts", "created", "handovers", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "priority", "suspended", "suspended_reason", "tags", "tier_id", "timezone") VALUES (NEW."archived_at", NEW."contacts", NEW."created", NEW."handovers", NEW."label", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."number", NEW."priority", NEW."suspended", NEW."suspended_reason", NEW."tags", NEW."tier_id", NEW."timezone"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_insert_insert_2eeaa() RETURNS trigger
@@ -851,7 +896,7 @@ CREATE FUNCTION public.pgtrigger_insert_insert_2eeaa() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "tenants_tierevent" ("created", "description", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "retired") VALUES (NEW."created", NEW."description", NEW."label", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."number", NEW."retired"); RETURN NULL;
+                    INSERT INTO "tenants_tierevent" ("created", "description", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "priority", "retired") VALUES (NEW."created", NEW."description", NEW."label", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."number", NEW."priority", NEW."retired"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_insert_insert_4b5e1() RETURNS trigger
@@ -866,7 +911,7 @@ CREATE FUNCTION public.pgtrigger_insert_insert_4b5e1() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "quotas_limitevent" ("adopts_candidate", "algorithm", "candidate", "carry", "changed_revision_id", "id", "lease_ms", "mode", "name_id", "on_failure", "parameters", "past", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "policy_id", "subject", "unit") VALUES (NEW."adopts_candidate", NEW."algorithm", NEW."candidate", NEW."carry", NEW."changed_revision_id", NEW."id", NEW."lease_ms", NEW."mode", NEW."name_id", NEW."on_failure", NEW."parameters", NEW."past", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."id", NEW."policy_id", NEW."subject", NEW."unit"); RETURN NULL;
+                    INSERT INTO "quotas_limitevent" ("adapt", "adopts_candidate", "algorithm", "candidate", "carry", "changed_revision_id", "id", "lease_ms", "mode", "name_id", "on_failure", "parameters", "past", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "policy_id", "subject", "unit") VALUES (NEW."adapt", NEW."adopts_candidate", NEW."algorithm", NEW."candidate", NEW."carry", NEW."changed_revision_id", NEW."id", NEW."lease_ms", NEW."mode", NEW."name_id", NEW."on_failure", NEW."parameters", NEW."past", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."id", NEW."policy_id", NEW."subject", NEW."unit"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_insert_insert_4c390() RETURNS trigger
@@ -971,7 +1016,7 @@ CREATE FUNCTION public.pgtrigger_insert_insert_84bb4() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "quotas_endpointevent" ("default_cost", "hints", "method", "name", "number", "path", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "retired") VALUES (NEW."default_cost", NEW."hints", NEW."method", NEW."name", NEW."number", NEW."path", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."number", NEW."retired"); RETURN NULL;
+                    INSERT INTO "quotas_endpointevent" ("default_cost", "hints", "method", "name", "number", "path", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "priority", "retired") VALUES (NEW."default_cost", NEW."hints", NEW."method", NEW."name", NEW."number", NEW."path", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."number", NEW."priority", NEW."retired"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_insert_insert_91c78() RETURNS trigger
@@ -1079,6 +1124,21 @@ CREATE FUNCTION public.pgtrigger_insert_insert_e8c47() RETURNS trigger
                     INSERT INTO "quotas_recommendationevent" ("askers", "binds", "change_id", "created", "current", "decided_at", "decider", "decider_identity", "editor", "editor_identity", "ended_at", "endpoint", "enforced_at", "id", "kind", "limit", "measured_at", "observed", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "policy", "problem", "proposed", "ready_at", "reason", "shadow_at", "stage", "summary", "tenant", "tier", "trust") VALUES (NEW."askers", NEW."binds", NEW."change_id", NEW."created", NEW."current", NEW."decided_at", NEW."decider", NEW."decider_identity", NEW."editor", NEW."editor_identity", NEW."ended_at", NEW."endpoint", NEW."enforced_at", NEW."id", NEW."kind", NEW."limit", NEW."measured_at", NEW."observed", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."id", NEW."policy", NEW."problem", NEW."proposed", NEW."ready_at", NEW."reason", NEW."shadow_at", NEW."stage", NEW."summary", NEW."tenant", NEW."tier", NEW."trust"); RETURN NULL;
                 END;
             $$;
+CREATE FUNCTION public.pgtrigger_insert_insert_e966a() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+                
+                BEGIN
+                    IF ("public"._pgtrigger_should_ignore(TG_NAME) IS TRUE) THEN
+                        IF (TG_OP = 'DELETE') THEN
+                            RETURN OLD;
+                        ELSE
+                            RETURN NEW;
+                        END IF;
+                    END IF;
+                    INSERT INTO "quotas_endpointtargetevent" ("endpoint_number", "measured_at", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "target_us") VALUES (NEW."endpoint_number", NEW."measured_at", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."endpoint_number", NEW."target_us"); RETURN NULL;
+                END;
+            $$;
 CREATE FUNCTION public.pgtrigger_insert_insert_f6bb6() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -1092,6 +1152,21 @@ CREATE FUNCTION public.pgtrigger_insert_insert_f6bb6() RETURNS trigger
                         END IF;
                     END IF;
                     INSERT INTO "tenants_accountevent" ("date_joined", "email", "first_name", "id", "is_active", "is_staff", "is_superuser", "last_name", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "username") VALUES (NEW."date_joined", NEW."email", NEW."first_name", NEW."id", NEW."is_active", NEW."is_staff", NEW."is_superuser", NEW."last_name", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."id", NEW."username"); RETURN NULL;
+                END;
+            $$;
+CREATE FUNCTION public.pgtrigger_update_update_1d24b() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+                
+                BEGIN
+                    IF ("public"._pgtrigger_should_ignore(TG_NAME) IS TRUE) THEN
+                        IF (TG_OP = 'DELETE') THEN
+                            RETURN OLD;
+                        ELSE
+                            RETURN NEW;
+                        END IF;
+                    END IF;
+                    INSERT INTO "quotas_endpointtargetevent" ("endpoint_number", "measured_at", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "target_us") VALUES (NEW."endpoint_number", NEW."measured_at", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."endpoint_number", NEW."target_us"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_update_update_246bc() RETURNS trigger
@@ -1241,7 +1316,7 @@ CREATE FUNCTION public.pgtrigger_update_update_764c1() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "tenants_tierevent" ("created", "description", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "retired") VALUES (NEW."created", NEW."description", NEW."label", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."number", NEW."retired"); RETURN NULL;
+                    INSERT INTO "tenants_tierevent" ("created", "description", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "priority", "retired") VALUES (NEW."created", NEW."description", NEW."label", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."number", NEW."priority", NEW."retired"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_update_update_8ddba() RETURNS trigger
@@ -1256,7 +1331,7 @@ CREATE FUNCTION public.pgtrigger_update_update_8ddba() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "tenants_tenantevent" ("archived_at", "contacts", "created", "handovers", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "suspended", "suspended_reason", "tags", "tier_id", "timezone") VALUES (NEW."archived_at", NEW."contacts", NEW."created", NEW."handovers", NEW."label", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."number", NEW."suspended", NEW."suspended_reason", NEW."tags", NEW."tier_id", NEW."timezone"); RETURN NULL;
+                    INSERT INTO "tenants_tenantevent" ("archived_at", "contacts", "created", "handovers", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "priority", "suspended", "suspended_reason", "tags", "tier_id", "timezone") VALUES (NEW."archived_at", NEW."contacts", NEW."created", NEW."handovers", NEW."label", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."number", NEW."priority", NEW."suspended", NEW."suspended_reason", NEW."tags", NEW."tier_id", NEW."timezone"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_update_update_aa26f() RETURNS trigger
@@ -1286,7 +1361,7 @@ CREATE FUNCTION public.pgtrigger_update_update_b38e9() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "quotas_limitevent" ("adopts_candidate", "algorithm", "candidate", "carry", "changed_revision_id", "id", "lease_ms", "mode", "name_id", "on_failure", "parameters", "past", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "policy_id", "subject", "unit") VALUES (NEW."adopts_candidate", NEW."algorithm", NEW."candidate", NEW."carry", NEW."changed_revision_id", NEW."id", NEW."lease_ms", NEW."mode", NEW."name_id", NEW."on_failure", NEW."parameters", NEW."past", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."id", NEW."policy_id", NEW."subject", NEW."unit"); RETURN NULL;
+                    INSERT INTO "quotas_limitevent" ("adapt", "adopts_candidate", "algorithm", "candidate", "carry", "changed_revision_id", "id", "lease_ms", "mode", "name_id", "on_failure", "parameters", "past", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "policy_id", "subject", "unit") VALUES (NEW."adapt", NEW."adopts_candidate", NEW."algorithm", NEW."candidate", NEW."carry", NEW."changed_revision_id", NEW."id", NEW."lease_ms", NEW."mode", NEW."name_id", NEW."on_failure", NEW."parameters", NEW."past", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."id", NEW."policy_id", NEW."subject", NEW."unit"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_update_update_b6f55() RETURNS trigger
@@ -1316,7 +1391,7 @@ CREATE FUNCTION public.pgtrigger_update_update_c1e45() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "quotas_endpointevent" ("default_cost", "hints", "method", "name", "number", "path", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "retired") VALUES (NEW."default_cost", NEW."hints", NEW."method", NEW."name", NEW."number", NEW."path", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."number", NEW."retired"); RETURN NULL;
+                    INSERT INTO "quotas_endpointevent" ("default_cost", "hints", "method", "name", "number", "path", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "priority", "retired") VALUES (NEW."default_cost", NEW."hints", NEW."method", NEW."name", NEW."number", NEW."path", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."number", NEW."priority", NEW."retired"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_update_update_cf07d() RETURNS trigger
@@ -1565,6 +1640,27 @@ CREATE TABLE public.pghistory_context (
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
     metadata jsonb NOT NULL
+);
+CREATE TABLE public.quotas_adaptivereading (
+    id bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    kind character varying(12) NOT NULL,
+    policy character varying(63) NOT NULL,
+    limit_name character varying(63) NOT NULL,
+    endpoint_number integer NOT NULL,
+    tenant_number bigint NOT NULL,
+    value integer NOT NULL,
+    "least" integer NOT NULL,
+    most integer NOT NULL,
+    reason character varying(200) NOT NULL
+);
+ALTER TABLE public.quotas_adaptivereading ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.quotas_adaptivereading_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 CREATE TABLE public.quotas_alertdelivery (
     id bigint NOT NULL,
@@ -1923,6 +2019,8 @@ CREATE TABLE public.quotas_drainstate (
     id smallint NOT NULL,
     drained_at timestamp with time zone NOT NULL,
     run_id character varying(40) NOT NULL,
+    node character varying(255) DEFAULT ''::character varying NOT NULL,
+    owners jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT one_drain_state CHECK ((id = 1))
 );
 CREATE TABLE public.quotas_emergency (
@@ -1982,12 +2080,14 @@ CREATE TABLE public.quotas_endpoint (
     default_cost bigint NOT NULL,
     hints jsonb NOT NULL,
     retired boolean NOT NULL,
+    priority character varying(9) DEFAULT 'normal'::character varying NOT NULL,
     CONSTRAINT endpoint_default_cost CHECK (((default_cost >= 1) AND (default_cost <= 1000000000))),
     CONSTRAINT endpoint_hints CHECK ((jsonb_typeof(hints) = 'object'::text)),
     CONSTRAINT endpoint_method CHECK (((method)::text = ANY ((ARRAY['GET'::character varying, 'HEAD'::character varying, 'POST'::character varying, 'PUT'::character varying, 'PATCH'::character varying, 'DELETE'::character varying, 'OPTIONS'::character varying, '*'::character varying])::text[]))),
     CONSTRAINT endpoint_name CHECK (((name)::text ~ '^([a-z0-9][a-z0-9_.-]*:[a-z0-9][a-z0-9_.-]*)$'::text)),
     CONSTRAINT endpoint_number CHECK (((number > 0) AND (number < 46656))),
-    CONSTRAINT endpoint_path CHECK ((((path)::text = ''::text) OR ((path)::text ~~ '/%'::text)))
+    CONSTRAINT endpoint_path CHECK ((((path)::text = ''::text) OR ((path)::text ~~ '/%'::text))),
+    CONSTRAINT endpoint_priority CHECK (((priority)::text = ANY ((ARRAY['critical'::character varying, 'high'::character varying, 'normal'::character varying, 'sheddable'::character varying])::text[])))
 );
 CREATE TABLE public.quotas_endpointevent (
     pgh_created_at timestamp with time zone NOT NULL,
@@ -2001,10 +2101,35 @@ CREATE TABLE public.quotas_endpointevent (
     default_cost bigint NOT NULL,
     hints jsonb NOT NULL,
     retired boolean NOT NULL,
-    pgh_obj_id integer NOT NULL
+    pgh_obj_id integer NOT NULL,
+    priority character varying(9) DEFAULT 'normal'::character varying NOT NULL
 );
 ALTER TABLE public.quotas_endpointevent ALTER COLUMN pgh_id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.quotas_endpointevent_pgh_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.quotas_endpointtarget (
+    endpoint_number integer NOT NULL,
+    target_us bigint NOT NULL,
+    measured_at timestamp with time zone NOT NULL,
+    CONSTRAINT endpoint_target_us CHECK ((target_us > 0))
+);
+CREATE TABLE public.quotas_endpointtargetevent (
+    pgh_created_at timestamp with time zone NOT NULL,
+    pgh_label text NOT NULL,
+    pgh_id bigint NOT NULL,
+    pgh_context jsonb,
+    target_us bigint NOT NULL,
+    measured_at timestamp with time zone NOT NULL,
+    endpoint_number integer NOT NULL,
+    pgh_obj_id integer NOT NULL
+);
+ALTER TABLE public.quotas_endpointtargetevent ALTER COLUMN pgh_id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.quotas_endpointtargetevent_pgh_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -2094,6 +2219,7 @@ CREATE TABLE public.quotas_gaprecord (
     start timestamp with time zone NOT NULL,
     "end" timestamp with time zone NOT NULL,
     reason character varying(200) NOT NULL,
+    shards integer[],
     CONSTRAINT gap_ends_after_start CHECK (("end" >= start))
 );
 ALTER TABLE public.quotas_gaprecord ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
@@ -2150,7 +2276,9 @@ CREATE TABLE public.quotas_limit (
     policy_id bigint NOT NULL,
     changed_revision_id bigint NOT NULL,
     lease_ms smallint,
-    CONSTRAINT limit_algorithm CHECK (((algorithm)::text = ANY ((ARRAY['token_bucket'::character varying, 'gcra'::character varying, 'leaky_bucket'::character varying, 'fixed_window'::character varying, 'sliding_log'::character varying, 'sliding_counter'::character varying, 'concurrency'::character varying, 'calendar_quota'::character varying])::text[]))),
+    adapt jsonb,
+    CONSTRAINT limit_adapt CHECK ((jsonb_typeof(adapt) = 'object'::text)),
+    CONSTRAINT limit_algorithm CHECK (((algorithm)::text = ANY ((ARRAY['token_bucket'::character varying, 'gcra'::character varying, 'leaky_bucket'::character varying, 'fixed_window'::character varying, 'sliding_log'::character varying, 'sliding_counter'::character varying, 'concurrency'::character varying, 'calendar_quota'::character varying, 'pool'::character varying, 'borrowing'::character varying, 'adaptive_concurrency'::character varying])::text[]))),
     CONSTRAINT limit_candidate CHECK ((jsonb_typeof(candidate) = 'object'::text)),
     CONSTRAINT limit_carry CHECK (((carry)::text = ANY ((ARRAY['keep'::character varying, 'proportional'::character varying, 'reset'::character varying])::text[]))),
     CONSTRAINT limit_lease CHECK (((lease_ms IS NULL) OR (lease_ms = 0) OR ((lease_ms >= 10) AND (lease_ms <= 1000)))),
@@ -2190,7 +2318,8 @@ CREATE TABLE public.quotas_limitevent (
     name_id integer NOT NULL,
     pgh_obj_id bigint NOT NULL,
     policy_id bigint NOT NULL,
-    lease_ms smallint
+    lease_ms smallint,
+    adapt jsonb
 );
 ALTER TABLE public.quotas_limitevent ALTER COLUMN pgh_id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.quotas_limitevent_pgh_id_seq
@@ -3061,9 +3190,11 @@ CREATE TABLE public.tenants_tenant (
     archived_at timestamp with time zone,
     contacts character varying(254)[] DEFAULT '{}'::character varying(254)[] NOT NULL,
     tags character varying(40)[] DEFAULT '{}'::character varying(40)[] NOT NULL,
+    priority character varying(9) DEFAULT ''::character varying NOT NULL,
     CONSTRAINT tenant_handovers CHECK ((jsonb_typeof(handovers) = 'array'::text)),
     CONSTRAINT tenant_name CHECK (((name)::text ~ '^([a-z0-9][a-z0-9-]{0,62})$'::text)),
     CONSTRAINT tenant_number CHECK (((number > 0) AND (number < 60466176))),
+    CONSTRAINT tenant_priority CHECK (((priority)::text = ANY ((ARRAY[''::character varying, 'critical'::character varying, 'high'::character varying, 'normal'::character varying, 'sheddable'::character varying])::text[]))),
     CONSTRAINT tenant_suspended_with_reason CHECK (((suspended AND (NOT ((suspended_reason)::text = ''::text))) OR ((NOT suspended) AND ((suspended_reason)::text = ''::text)))),
     CONSTRAINT tenant_timezone CHECK ((NOT ((timezone)::text = ''::text)))
 );
@@ -3092,7 +3223,8 @@ CREATE TABLE public.tenants_tenantevent (
     tier_id bigint NOT NULL,
     archived_at timestamp with time zone,
     contacts character varying(254)[] DEFAULT '{}'::character varying(254)[] NOT NULL,
-    tags character varying(40)[] DEFAULT '{}'::character varying(40)[] NOT NULL
+    tags character varying(40)[] DEFAULT '{}'::character varying(40)[] NOT NULL,
+    priority character varying(9) DEFAULT ''::character varying NOT NULL
 );
 ALTER TABLE public.tenants_tenantevent ALTER COLUMN pgh_id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.tenants_tenantevent_pgh_id_seq
@@ -3109,7 +3241,9 @@ CREATE TABLE public.tenants_tier (
     description character varying(500) DEFAULT ''::character varying NOT NULL,
     label character varying(200) DEFAULT ''::character varying NOT NULL,
     retired boolean DEFAULT false NOT NULL,
-    CONSTRAINT tier_name CHECK (((name)::text ~ '^([a-z0-9][a-z0-9_.-]{0,62})$'::text))
+    priority character varying(9) DEFAULT ''::character varying NOT NULL,
+    CONSTRAINT tier_name CHECK (((name)::text ~ '^([a-z0-9][a-z0-9_.-]{0,62})$'::text)),
+    CONSTRAINT tier_priority CHECK (((priority)::text = ANY ((ARRAY[''::character varying, 'critical'::character varying, 'high'::character varying, 'normal'::character varying, 'sheddable'::character varying])::text[])))
 );
 ALTER TABLE public.tenants_tier ALTER COLUMN number ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.tenants_tier_number_seq
@@ -3130,7 +3264,8 @@ CREATE TABLE public.tenants_tierevent (
     pgh_obj_id bigint NOT NULL,
     description character varying(500) DEFAULT ''::character varying NOT NULL,
     label character varying(200) DEFAULT ''::character varying NOT NULL,
-    retired boolean DEFAULT false NOT NULL
+    retired boolean DEFAULT false NOT NULL,
+    priority character varying(9) DEFAULT ''::character varying NOT NULL
 );
 ALTER TABLE public.tenants_tierevent ALTER COLUMN pgh_id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.tenants_tierevent_pgh_id_seq
@@ -3188,6 +3323,8 @@ ALTER TABLE ONLY public.pghistory_context
     ADD CONSTRAINT pghistory_context_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.quotas_policy
     ADD CONSTRAINT policy_attached_once UNIQUE NULLS NOT DISTINCT (tier_id, tenant_id, endpoint_id, service);
+ALTER TABLE ONLY public.quotas_adaptivereading
+    ADD CONSTRAINT quotas_adaptivereading_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.quotas_alertdelivery
     ADD CONSTRAINT quotas_alertdelivery_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.quotas_alertsetting
@@ -3238,6 +3375,10 @@ ALTER TABLE ONLY public.quotas_endpoint
     ADD CONSTRAINT quotas_endpoint_pkey PRIMARY KEY (number);
 ALTER TABLE ONLY public.quotas_endpointevent
     ADD CONSTRAINT quotas_endpointevent_pkey PRIMARY KEY (pgh_id);
+ALTER TABLE ONLY public.quotas_endpointtarget
+    ADD CONSTRAINT quotas_endpointtarget_pkey PRIMARY KEY (endpoint_number);
+ALTER TABLE ONLY public.quotas_endpointtargetevent
+    ADD CONSTRAINT quotas_endpointtargetevent_pkey PRIMARY KEY (pgh_id);
 ALTER TABLE ONLY public.quotas_foldstate
     ADD CONSTRAINT quotas_foldstate_pkey PRIMARY KEY (name);
 ALTER TABLE ONLY public.quotas_freeze
@@ -3376,6 +3517,8 @@ ALTER TABLE ONLY public.tenants_tier
     ADD CONSTRAINT tenants_tier_pkey PRIMARY KEY (number);
 ALTER TABLE ONLY public.tenants_tierevent
     ADD CONSTRAINT tenants_tierevent_pkey PRIMARY KEY (pgh_id);
+CREATE INDEX adaptive_reading_at ON public.quotas_adaptivereading USING btree (at);
+CREATE INDEX adaptive_reading_limit ON public.quotas_adaptivereading USING btree (policy, limit_name, tenant_number, at DESC);
 CREATE INDEX alert_delivery_due ON public.quotas_alertdelivery USING btree (due_at) WHERE ((NOT is_given_up) AND (sent_at IS NULL));
 CREATE INDEX alert_firing ON public.quotas_alertstate USING btree (since) WHERE (resolved_at IS NULL);
 CREATE INDEX auth_group_name_a6ea08ec_like ON public.auth_group USING btree (name varchar_pattern_ops);
@@ -3424,6 +3567,7 @@ CREATE INDEX quotas_delivery_task_id_c065b85b_like ON public.quotas_delivery USI
 CREATE INDEX quotas_emergencyevent_pgh_obj_id_1fa0d8dc ON public.quotas_emergencyevent USING btree (pgh_obj_id);
 CREATE INDEX quotas_endpoint_name_18891623_like ON public.quotas_endpoint USING btree (name varchar_pattern_ops);
 CREATE INDEX quotas_endpointevent_pgh_obj_id_227357fe ON public.quotas_endpointevent USING btree (pgh_obj_id);
+CREATE INDEX quotas_endpointtargetevent_pgh_obj_id_13e17c0d ON public.quotas_endpointtargetevent USING btree (pgh_obj_id);
 CREATE INDEX quotas_foldstate_name_b360e8df_like ON public.quotas_foldstate USING btree (name varchar_pattern_ops);
 CREATE INDEX quotas_freezeevent_pgh_obj_id_ec1a5b68 ON public.quotas_freezeevent USING btree (pgh_obj_id);
 CREATE INDEX quotas_fresh_10s_refused ON ONLY public.quotas_fresh_10s USING btree (start) WHERE ((outcome)::text = ANY ((ARRAY['d'::character varying, 'z'::character varying, 'p'::character varying, 'o'::character varying, 'u'::character varying, 'c'::character varying])::text[]));
@@ -3522,6 +3666,8 @@ CREATE TRIGGER pgtrigger_append_only_8b4fa BEFORE DELETE OR UPDATE ON public.quo
 COMMENT ON TRIGGER pgtrigger_append_only_8b4fa ON public.quotas_approvalevent IS 'f1b21401c74e28087f97bc7dca820eca71935697';
 CREATE TRIGGER pgtrigger_append_only_ac45c BEFORE DELETE OR UPDATE ON public.tenants_tenantevent FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_append_only_ac45c();
 COMMENT ON TRIGGER pgtrigger_append_only_ac45c ON public.tenants_tenantevent IS '362ddd33837ad2cb285c1e084c8fc25051cb0cd6';
+CREATE TRIGGER pgtrigger_append_only_b7509 BEFORE DELETE OR UPDATE ON public.quotas_endpointtargetevent FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_append_only_b7509();
+COMMENT ON TRIGGER pgtrigger_append_only_b7509 ON public.quotas_endpointtargetevent IS 'dcfeac5d800eb79da5b8dd257ba3ce226f53c5bc';
 CREATE TRIGGER pgtrigger_append_only_bd3f0 BEFORE DELETE OR UPDATE ON public.tenants_membershipevent FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_append_only_bd3f0();
 COMMENT ON TRIGGER pgtrigger_append_only_bd3f0 ON public.tenants_membershipevent IS 'ebc4220487ad8e722ff3decd26f74b5803020496';
 CREATE TRIGGER pgtrigger_append_only_c089f BEFORE DELETE OR UPDATE ON public.quotas_policyevent FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_append_only_c089f();
@@ -3541,7 +3687,7 @@ COMMENT ON TRIGGER pgtrigger_delete_delete_1794f ON public.quotas_override IS 'f
 CREATE TRIGGER pgtrigger_delete_delete_26007 AFTER DELETE ON public.quotas_alerttarget FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_26007();
 COMMENT ON TRIGGER pgtrigger_delete_delete_26007 ON public.quotas_alerttarget IS 'd0214ec9daee1e0be9b182e9f68538ac23c58fc2';
 CREATE TRIGGER pgtrigger_delete_delete_27ae5 AFTER DELETE ON public.quotas_limit FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_27ae5();
-COMMENT ON TRIGGER pgtrigger_delete_delete_27ae5 ON public.quotas_limit IS 'fdba6734980c3a85412370dff4b2b835d3a25972';
+COMMENT ON TRIGGER pgtrigger_delete_delete_27ae5 ON public.quotas_limit IS 'aecefe6545ff73a67aef80c9cf8f5da82929d17d';
 CREATE TRIGGER pgtrigger_delete_delete_292e5 AFTER DELETE ON public.quotas_quotarequest FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_292e5();
 COMMENT ON TRIGGER pgtrigger_delete_delete_292e5 ON public.quotas_quotarequest IS 'c8aa5dbe90126b93de9ecbe56e79c67a5d578ddc';
 CREATE TRIGGER pgtrigger_delete_delete_3e4b0 AFTER DELETE ON public.tenants_apitoken FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_3e4b0();
@@ -3550,6 +3696,8 @@ CREATE TRIGGER pgtrigger_delete_delete_3fd8b AFTER DELETE ON public.quotas_limit
 COMMENT ON TRIGGER pgtrigger_delete_delete_3fd8b ON public.quotas_limitname IS '8096c3a90b07c80650db991456dacebf87bd0214';
 CREATE TRIGGER pgtrigger_delete_delete_41920 AFTER DELETE ON public.quotas_alertsetting FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_41920();
 COMMENT ON TRIGGER pgtrigger_delete_delete_41920 ON public.quotas_alertsetting IS '6fbfc19cb0cfdf0af7b98ca557ca7acbeae4aa0a';
+CREATE TRIGGER pgtrigger_delete_delete_44b14 AFTER DELETE ON public.quotas_endpointtarget FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_44b14();
+COMMENT ON TRIGGER pgtrigger_delete_delete_44b14 ON public.quotas_endpointtarget IS '7134f710750a29e554de4397b6c98a82d9234d7b';
 CREATE TRIGGER pgtrigger_delete_delete_55689 AFTER DELETE ON public.quotas_policy FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_55689();
 COMMENT ON TRIGGER pgtrigger_delete_delete_55689 ON public.quotas_policy IS '5acbf819d79787e6f91549446b73d0b2150a5a21';
 CREATE TRIGGER pgtrigger_delete_delete_733dc AFTER DELETE ON public.auth_user FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_733dc();
@@ -3559,7 +3707,7 @@ COMMENT ON TRIGGER pgtrigger_delete_delete_7c182 ON public.quotas_freeze IS 'a39
 CREATE TRIGGER pgtrigger_delete_delete_a7533 AFTER DELETE ON public.quotas_recommendation FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_a7533();
 COMMENT ON TRIGGER pgtrigger_delete_delete_a7533 ON public.quotas_recommendation IS '23d207695101a19ceb32c5e8a6b5290748c32704';
 CREATE TRIGGER pgtrigger_delete_delete_ae3d8 AFTER DELETE ON public.tenants_tier FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_ae3d8();
-COMMENT ON TRIGGER pgtrigger_delete_delete_ae3d8 ON public.tenants_tier IS 'e46deca13fa7654f32d9116b080fd311377732ab';
+COMMENT ON TRIGGER pgtrigger_delete_delete_ae3d8 ON public.tenants_tier IS 'e1ac923866ca51c8bb121f334f967207ff1a4d8b';
 CREATE TRIGGER pgtrigger_delete_delete_c9c63 AFTER DELETE ON public.quotas_approval FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_c9c63();
 COMMENT ON TRIGGER pgtrigger_delete_delete_c9c63 ON public.quotas_approval IS '3dfdd010f2058cfe25d209e36fda13ae70945558';
 CREATE TRIGGER pgtrigger_delete_delete_dc7d9 AFTER DELETE ON public.quotas_change FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_dc7d9();
@@ -3567,7 +3715,7 @@ COMMENT ON TRIGGER pgtrigger_delete_delete_dc7d9 ON public.quotas_change IS 'ceb
 CREATE TRIGGER pgtrigger_delete_delete_dd0a8 AFTER DELETE ON public.quotas_calibrationsetting FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_dd0a8();
 COMMENT ON TRIGGER pgtrigger_delete_delete_dd0a8 ON public.quotas_calibrationsetting IS '43a3587d891cb83156d5544bcdc20f72ce342b32';
 CREATE TRIGGER pgtrigger_delete_delete_e3c84 AFTER DELETE ON public.tenants_tenant FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_e3c84();
-COMMENT ON TRIGGER pgtrigger_delete_delete_e3c84 ON public.tenants_tenant IS 'bb1bae8f5a5e37840f1eac9c25c609dd2beafcfb';
+COMMENT ON TRIGGER pgtrigger_delete_delete_e3c84 ON public.tenants_tenant IS '8aa538247beda6470a56b5b3af6a9821f53804f6';
 CREATE TRIGGER pgtrigger_delete_delete_ebef7 AFTER DELETE ON public.quotas_emergency FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_ebef7();
 COMMENT ON TRIGGER pgtrigger_delete_delete_ebef7 ON public.quotas_emergency IS '0d62658bdc690b5cef2736591f2c142ac41661bd';
 CREATE TRIGGER pgtrigger_delete_delete_ed5c2 AFTER DELETE ON public.tenants_apikey FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_ed5c2();
@@ -3575,17 +3723,17 @@ COMMENT ON TRIGGER pgtrigger_delete_delete_ed5c2 ON public.tenants_apikey IS '94
 CREATE TRIGGER pgtrigger_delete_delete_efc03 AFTER DELETE ON public.tenants_membership FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_efc03();
 COMMENT ON TRIGGER pgtrigger_delete_delete_efc03 ON public.tenants_membership IS 'fc3c62e116627ca2611a18083b94e008033bbd13';
 CREATE TRIGGER pgtrigger_delete_delete_fbed4 AFTER DELETE ON public.quotas_endpoint FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_fbed4();
-COMMENT ON TRIGGER pgtrigger_delete_delete_fbed4 ON public.quotas_endpoint IS '30836a1e9597e0f8ae4785e09c4a2c9d71a59255';
+COMMENT ON TRIGGER pgtrigger_delete_delete_fbed4 ON public.quotas_endpoint IS '7cd16b00f8eb4c61bbc279488e2bfb7bea8fce42';
 CREATE TRIGGER pgtrigger_insert_insert_01476 AFTER INSERT ON public.quotas_alertsetting FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_01476();
 COMMENT ON TRIGGER pgtrigger_insert_insert_01476 ON public.quotas_alertsetting IS '49e030cd444e843345ad3f7af4dc94b7e2e49ba6';
 CREATE TRIGGER pgtrigger_insert_insert_06afa AFTER INSERT ON public.quotas_policy FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_06afa();
 COMMENT ON TRIGGER pgtrigger_insert_insert_06afa ON public.quotas_policy IS '22d737152aec4c84a14481f7f5a48d1691f63f69';
 CREATE TRIGGER pgtrigger_insert_insert_0f00f AFTER INSERT ON public.tenants_tenant FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_0f00f();
-COMMENT ON TRIGGER pgtrigger_insert_insert_0f00f ON public.tenants_tenant IS 'ceae90ef5f1a80e336baf187404d5d36f405e25d';
+COMMENT ON TRIGGER pgtrigger_insert_insert_0f00f ON public.tenants_tenant IS 'ebf8d7c85868288c417f3f0402eff060474a8d40';
 CREATE TRIGGER pgtrigger_insert_insert_2eeaa AFTER INSERT ON public.tenants_tier FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_2eeaa();
-COMMENT ON TRIGGER pgtrigger_insert_insert_2eeaa ON public.tenants_tier IS '31a31db30be57870b697b4abe515e09f4b220448';
+COMMENT ON TRIGGER pgtrigger_insert_insert_2eeaa ON public.tenants_tier IS '52522bbe7637c76c47d46ff0147fd1bb67887a38';
 CREATE TRIGGER pgtrigger_insert_insert_4b5e1 AFTER INSERT ON public.quotas_limit FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_4b5e1();
-COMMENT ON TRIGGER pgtrigger_insert_insert_4b5e1 ON public.quotas_limit IS 'c9fa896e0922f4339cc50025ca9315262948be09';
+COMMENT ON TRIGGER pgtrigger_insert_insert_4b5e1 ON public.quotas_limit IS '468e75095cd5d7b3831731224eef0de9e2be6212';
 CREATE TRIGGER pgtrigger_insert_insert_4c390 AFTER INSERT ON public.quotas_change FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_4c390();
 COMMENT ON TRIGGER pgtrigger_insert_insert_4c390 ON public.quotas_change IS '83de6f4925b0093a175ec6fae6bf653c71455bbe';
 CREATE TRIGGER pgtrigger_insert_insert_5c32b AFTER INSERT ON public.quotas_alerttarget FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_5c32b();
@@ -3599,7 +3747,7 @@ COMMENT ON TRIGGER pgtrigger_insert_insert_6bfea ON public.quotas_calibrationset
 CREATE TRIGGER pgtrigger_insert_insert_75457 AFTER INSERT ON public.quotas_emergency FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_75457();
 COMMENT ON TRIGGER pgtrigger_insert_insert_75457 ON public.quotas_emergency IS '29e8c3d1013a15d09c01854c01b79ee61e76b001';
 CREATE TRIGGER pgtrigger_insert_insert_84bb4 AFTER INSERT ON public.quotas_endpoint FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_84bb4();
-COMMENT ON TRIGGER pgtrigger_insert_insert_84bb4 ON public.quotas_endpoint IS '88c8649a9ac1fc06cd4d292c0b5f0ca5ea8cb004';
+COMMENT ON TRIGGER pgtrigger_insert_insert_84bb4 ON public.quotas_endpoint IS '19b4816f3a4d0c445a55bb8b78a2d3153bf3afde';
 CREATE TRIGGER pgtrigger_insert_insert_91c78 AFTER INSERT ON public.quotas_override FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_91c78();
 COMMENT ON TRIGGER pgtrigger_insert_insert_91c78 ON public.quotas_override IS '60c111d4adf9f087ec425f5f44e81a96e1252d25';
 CREATE TRIGGER pgtrigger_insert_insert_9ca29 AFTER INSERT ON public.quotas_limitname FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_9ca29();
@@ -3614,8 +3762,12 @@ CREATE TRIGGER pgtrigger_insert_insert_c6ee7 AFTER INSERT ON public.tenants_apit
 COMMENT ON TRIGGER pgtrigger_insert_insert_c6ee7 ON public.tenants_apitoken IS 'e729f313e3f629f9f3e8636438eb9405c9c94e55';
 CREATE TRIGGER pgtrigger_insert_insert_e8c47 AFTER INSERT ON public.quotas_recommendation FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_e8c47();
 COMMENT ON TRIGGER pgtrigger_insert_insert_e8c47 ON public.quotas_recommendation IS 'd0e22ca946f5b368781e94ea6163825cdf4fd112';
+CREATE TRIGGER pgtrigger_insert_insert_e966a AFTER INSERT ON public.quotas_endpointtarget FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_e966a();
+COMMENT ON TRIGGER pgtrigger_insert_insert_e966a ON public.quotas_endpointtarget IS '971210c1731abd8af94e5b80002e66cdd7780c0a';
 CREATE TRIGGER pgtrigger_insert_insert_f6bb6 AFTER INSERT ON public.auth_user FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_f6bb6();
 COMMENT ON TRIGGER pgtrigger_insert_insert_f6bb6 ON public.auth_user IS '4a2b958b59b508dc82c23253882567357b0cb970';
+CREATE TRIGGER pgtrigger_update_update_1d24b AFTER UPDATE ON public.quotas_endpointtarget FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_1d24b();
+COMMENT ON TRIGGER pgtrigger_update_update_1d24b ON public.quotas_endpointtarget IS 'b759b626a638502f22a16c24fb1f4c07f304669a';
 CREATE TRIGGER pgtrigger_update_update_246bc AFTER UPDATE ON public.tenants_apikey FOR EACH ROW WHEN (((old.created IS DISTINCT FROM new.created) OR (old.expires_at IS DISTINCT FROM new.expires_at) OR (old.id IS DISTINCT FROM new.id) OR ((old.key_id)::text IS DISTINCT FROM (new.key_id)::text) OR ((old.label)::text IS DISTINCT FROM (new.label)::text) OR ((old.lineage)::text IS DISTINCT FROM (new.lineage)::text) OR (old.revoked_at IS DISTINCT FROM new.revoked_at) OR (old.scopes IS DISTINCT FROM new.scopes) OR (old.successor_id IS DISTINCT FROM new.successor_id) OR (old.tenant_id IS DISTINCT FROM new.tenant_id))) EXECUTE FUNCTION public.pgtrigger_update_update_246bc();
 COMMENT ON TRIGGER pgtrigger_update_update_246bc ON public.tenants_apikey IS '00df227f6dd86f4bd8cbd679d7650614267a9fbe';
 CREATE TRIGGER pgtrigger_update_update_2991e AFTER UPDATE ON public.quotas_emergency FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_2991e();
@@ -3635,17 +3787,17 @@ COMMENT ON TRIGGER pgtrigger_update_update_5b803 ON public.quotas_freeze IS '0e2
 CREATE TRIGGER pgtrigger_update_update_64407 AFTER UPDATE ON public.quotas_alerttarget FOR EACH ROW WHEN ((((old.address)::text IS DISTINCT FROM (new.address)::text) OR (old.alerts IS DISTINCT FROM new.alerts) OR (old.created IS DISTINCT FROM new.created) OR (old.id IS DISTINCT FROM new.id) OR (old.is_on IS DISTINCT FROM new.is_on) OR ((old.kind)::text IS DISTINCT FROM (new.kind)::text) OR ((old.label)::text IS DISTINCT FROM (new.label)::text) OR (old.quiet_from IS DISTINCT FROM new.quiet_from) OR (old.quiet_until IS DISTINCT FROM new.quiet_until) OR ((old.timezone)::text IS DISTINCT FROM (new.timezone)::text))) EXECUTE FUNCTION public.pgtrigger_update_update_64407();
 COMMENT ON TRIGGER pgtrigger_update_update_64407 ON public.quotas_alerttarget IS 'e45c076199022f0ace2f2e088d9a3b224a9270d6';
 CREATE TRIGGER pgtrigger_update_update_764c1 AFTER UPDATE ON public.tenants_tier FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_764c1();
-COMMENT ON TRIGGER pgtrigger_update_update_764c1 ON public.tenants_tier IS 'f02dec6f7a6a90087ea2cbf20fdcd8546881afe7';
+COMMENT ON TRIGGER pgtrigger_update_update_764c1 ON public.tenants_tier IS '3ddab12c95eb84d10ff556e9fd4e2aa8b09a918b';
 CREATE TRIGGER pgtrigger_update_update_8ddba AFTER UPDATE ON public.tenants_tenant FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_8ddba();
-COMMENT ON TRIGGER pgtrigger_update_update_8ddba ON public.tenants_tenant IS '91a2248812f63af627003d7976de32bd8850bd01';
+COMMENT ON TRIGGER pgtrigger_update_update_8ddba ON public.tenants_tenant IS '5b95d1e6dfcc7a46f3eb39cd200096592be01ca5';
 CREATE TRIGGER pgtrigger_update_update_aa26f AFTER UPDATE ON public.tenants_apitoken FOR EACH ROW WHEN ((((old.author)::text IS DISTINCT FROM (new.author)::text) OR (old.created IS DISTINCT FROM new.created) OR (old.id IS DISTINCT FROM new.id) OR (old.issuer_id IS DISTINCT FROM new.issuer_id) OR ((old.key_id)::text IS DISTINCT FROM (new.key_id)::text) OR ((old.label)::text IS DISTINCT FROM (new.label)::text) OR (old.may_approve IS DISTINCT FROM new.may_approve) OR (old.revoked_at IS DISTINCT FROM new.revoked_at) OR ((old.role)::text IS DISTINCT FROM (new.role)::text) OR (old.scopes IS DISTINCT FROM new.scopes) OR (old.tenant_id IS DISTINCT FROM new.tenant_id))) EXECUTE FUNCTION public.pgtrigger_update_update_aa26f();
 COMMENT ON TRIGGER pgtrigger_update_update_aa26f ON public.tenants_apitoken IS 'e0d925931896e14e63d93f1b6e574ede2cb6b2a8';
 CREATE TRIGGER pgtrigger_update_update_b38e9 AFTER UPDATE ON public.quotas_limit FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_b38e9();
-COMMENT ON TRIGGER pgtrigger_update_update_b38e9 ON public.quotas_limit IS 'a12c9f0e2d802489b2adbda55800dcb2ebb76bea';
+COMMENT ON TRIGGER pgtrigger_update_update_b38e9 ON public.quotas_limit IS 'a5669bfda6efd5b1d891791249cfa77b794e5396';
 CREATE TRIGGER pgtrigger_update_update_b6f55 AFTER UPDATE ON public.quotas_quotarequest FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_b6f55();
 COMMENT ON TRIGGER pgtrigger_update_update_b6f55 ON public.quotas_quotarequest IS 'a9688e994298ff7823c7dd7865a2e309559ee3ae';
 CREATE TRIGGER pgtrigger_update_update_c1e45 AFTER UPDATE ON public.quotas_endpoint FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_c1e45();
-COMMENT ON TRIGGER pgtrigger_update_update_c1e45 ON public.quotas_endpoint IS '5d463274be5dce2392cbeff0a5585a1c3ceba877';
+COMMENT ON TRIGGER pgtrigger_update_update_c1e45 ON public.quotas_endpoint IS '2d1a9e5fe6b5132ae8edd764c7ce5c329d9ec2c9';
 CREATE TRIGGER pgtrigger_update_update_cf07d AFTER UPDATE ON public.auth_user FOR EACH ROW WHEN (((old.date_joined IS DISTINCT FROM new.date_joined) OR ((old.email)::text IS DISTINCT FROM (new.email)::text) OR ((old.first_name)::text IS DISTINCT FROM (new.first_name)::text) OR (old.id IS DISTINCT FROM new.id) OR (old.is_active IS DISTINCT FROM new.is_active) OR (old.is_staff IS DISTINCT FROM new.is_staff) OR (old.is_superuser IS DISTINCT FROM new.is_superuser) OR ((old.last_name)::text IS DISTINCT FROM (new.last_name)::text) OR ((old.username)::text IS DISTINCT FROM (new.username)::text))) EXECUTE FUNCTION public.pgtrigger_update_update_cf07d();
 COMMENT ON TRIGGER pgtrigger_update_update_cf07d ON public.auth_user IS '3075a69d53953b8f496021c4fa001ebada876ee9';
 CREATE TRIGGER pgtrigger_update_update_da835 AFTER UPDATE ON public.quotas_alertsetting FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_da835();
@@ -3687,6 +3839,8 @@ ALTER TABLE ONLY public.quotas_change
     ADD CONSTRAINT quotas_change_start_revision_id_b2d3f911_fk_quotas_re FOREIGN KEY (start_revision_id) REFERENCES public.quotas_revision(number) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.quotas_chart_note
     ADD CONSTRAINT quotas_chart_note_tenant_id_d5ede8f9_fk_tenants_tenant_number FOREIGN KEY (tenant_id) REFERENCES public.tenants_tenant(number) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.quotas_endpointtarget
+    ADD CONSTRAINT quotas_endpointtarge_endpoint_number_3d7fb5a7_fk_quotas_en FOREIGN KEY (endpoint_number) REFERENCES public.quotas_endpoint(number) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.quotas_limit
     ADD CONSTRAINT quotas_limit_changed_revision_id_913c40a6_fk_quotas_re FOREIGN KEY (changed_revision_id) REFERENCES public.quotas_revision(number) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.quotas_limit
@@ -3743,6 +3897,7 @@ CREATE POLICY headroom_tenant ON public.api_storedanswer USING (((( SELECT curre
 CREATE POLICY headroom_tenant ON public.auth_user USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR (EXISTS ( SELECT 1
    FROM public.tenants_membership m
   WHERE (m.user_id = auth_user.id)))));
+CREATE POLICY headroom_tenant ON public.quotas_adaptivereading USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR (tenant_number = ( SELECT (NULLIF(NULLIF(current_setting('headroom.tenant'::text, true), '*'::text), ''::text))::bigint AS "nullif"))));
 CREATE POLICY headroom_tenant ON public.quotas_alertdelivery USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_alertsetting USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_alertsettingevent USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
@@ -3763,6 +3918,7 @@ CREATE POLICY headroom_tenant ON public.quotas_denial USING (((( SELECT current_
 CREATE POLICY headroom_tenant ON public.quotas_emergency USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_emergencyevent USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_endpointevent USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
+CREATE POLICY headroom_tenant ON public.quotas_endpointtargetevent USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_freeze USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_freezeevent USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_fresh_10s USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR (tenant_number = ( SELECT (NULLIF(NULLIF(current_setting('headroom.tenant'::text, true), '*'::text), ''::text))::bigint AS "nullif"))));
@@ -3830,6 +3986,7 @@ CASE
 END);
 CREATE POLICY headroom_tenant ON public.tenants_tenantevent USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.tenants_tierevent USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
+ALTER TABLE public.quotas_adaptivereading ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_alertdelivery ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_alertsetting ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_alertsettingevent ENABLE ROW LEVEL SECURITY;
@@ -3850,6 +4007,7 @@ ALTER TABLE public.quotas_denial ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_emergency ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_emergencyevent ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_endpointevent ENABLE ROW LEVEL SECURITY;
+ALTER TABLE public.quotas_endpointtargetevent ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_freeze ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_freezeevent ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_fresh_10s ENABLE ROW LEVEL SECURITY;

@@ -10,18 +10,33 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import Min
 
+from quotas.adaptive.queries import limits_at_floor
 from quotas.alerts.queries import targets_unreached
-from quotas.alerts.rules import DEGRADED, DENIED, DRAIN_LAG, EMERGENCY, PUBLISH_LAG, QUOTAS, TRIAL_STOPPED, UNDELIVERED
+from quotas.alerts.rules import (
+    ADAPTIVE_AT_FLOOR,
+    DEGRADED,
+    DENIED,
+    DRAIN_LAG,
+    EMERGENCY,
+    POOL_CONTENDED,
+    PUBLISH_LAG,
+    QUOTAS,
+    TRIAL_STOPPED,
+    UNDELIVERED,
+)
 from quotas.alerts.settings import RuleRow
 from quotas.changes.emergency import emergencies_open
 from quotas.models import AuditEvent, DrainState, Outbox
 from quotas.models.usage import LET_THROUGH, REFUSED, Outcome
+from quotas.pools.contention import MINUTE, contended_read
 from quotas.status.system import enforcement_read
 from quotas.usage.queries.calendar_quotas import quotas_used
 
 SPAN: Final = timedelta(minutes=5)
 FEWEST: Final = 100  # requests; a share of fewer is not meaningful
 MOST_TENANTS: Final = 20
+MOST_POOLS: Final = 20
+MOST_FLOORS: Final = 20
 MOST_TRIALS: Final = 20
 MOST_EMERGENCIES: Final = 200  # each is an alert of its own, and costs two statements
 LONGEST_TEXT: Final = 300
@@ -54,6 +69,8 @@ def findings(now: datetime, rules: Sequence[RuleRow]) -> list[Finding]:
     return [
         *_quotas(now, on),
         *_denied(now, on),
+        *_contended(now, on),
+        *_at_floor(now, on),
         *_degraded(on),
         *_lags(now, on),
         *_undelivered(now, on),
@@ -95,6 +112,30 @@ def _denied(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
         yield Finding(
             DENIED.name, tenant, share, f"{share:.0%} of the requests {who} are denied ({int(denied):,} in 5 min)"
         )
+
+
+def _contended(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
+    row = on.get(POOL_CONTENDED.name)
+    if row is None:
+        return
+    wanted = timedelta(seconds=row.threshold)
+    for each in contended_read(now, max(wanted, MINUTE) + MINUTE)[:MOST_POOLS]:
+        if each.seconds >= row.threshold:
+            text = f"the pool {each.pool} has denied requests for {each.seconds // 60} min because it was full"
+            yield Finding(POOL_CONTENDED.name, each.pool, each.seconds, text)
+
+
+def _at_floor(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
+    row = on.get(ADAPTIVE_AT_FLOOR.name)
+    if row is None:
+        return
+    for each in limits_at_floor(now, timedelta(seconds=row.threshold))[:MOST_FLOORS]:
+        limit, seconds = each.limit, (now - each.since).total_seconds()
+        who = f" of {limit.tenant}" if limit.tenant else ""
+        floor = f"at its floor of {limit.words_of(limit.least)} for {seconds // 60:.0f} min"
+        text = f"limit {limit.limit}{who} on {limit.endpoint} has been {floor}: {limit.reason}"
+        about = f"{limit.policy} {limit.limit} {limit.tenant}".rstrip()
+        yield Finding(ADAPTIVE_AT_FLOOR.name, about, seconds, text[:LONGEST_TEXT])
 
 
 def _degraded(on: Mapping[str, RuleRow]) -> Iterator[Finding]:

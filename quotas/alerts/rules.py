@@ -55,6 +55,12 @@ TRIAL_STOPPED: Final = AlertRule(
 UNDELIVERED: Final = AlertRule(
     "alert-delivery", "a target of alerts has not been reached for this long", 600, "seconds", "warning", NOW
 )
+POOL_CONTENDED: Final = AlertRule(
+    "pool-contended", "a pool has denied requests for this long because it was full", 600, "seconds", "warning", NOW
+)
+ADAPTIVE_AT_FLOOR: Final = AlertRule(
+    "adaptive-at-floor", "a limit that adapts has been at its floor for this long", 600, "seconds", "warning", NOW
+)
 # Evaluated by quotas.alerts.guard, in another process. The watch runs every 15 s.
 WATCH_SILENT: Final = AlertRule(
     "watch-silent", "no alert has been evaluated for this long", 60, "seconds", "critical", NOW, least=30
@@ -62,5 +68,17 @@ WATCH_SILENT: Final = AlertRule(
 
 RULES: Final = {
     rule.name: rule
-    for rule in (*QUOTAS, DENIED, DEGRADED, PUBLISH_LAG, DRAIN_LAG, EMERGENCY, TRIAL_STOPPED, UNDELIVERED, WATCH_SILENT)
+    for rule in (
+        *QUOTAS,
+        DENIED,
+        POOL_CONTENDED,
+        ADAPTIVE_AT_FLOOR,
+        DEGRADED,
+        PUBLISH_LAG,
+        DRAIN_LAG,
+        EMERGENCY,
+        TRIAL_STOPPED,
+        UNDELIVERED,
+        WATCH_SILENT,
+    )
 }

@@ -28,6 +28,7 @@ from quotas.changes.freeze import NO_FREEZE, FreezePass, pass_freezes
 from quotas.changes.guard import check_cuts, check_unnoticed
 from quotas.changes.impact import Impact, impact_of
 from quotas.changes.left_behind import check_left_behind
+from quotas.changes.loops import loop_problems
 from quotas.changes.snapshot import CHANGE, POLICY, Draft, State, States, split_key
 from quotas.changes.turn import turn
 from quotas.errors import Refused, author_and_reason, refuse
@@ -252,7 +253,7 @@ def _proposal(opened: Draft, action: str, rules: _Rules, touched: list[str], eve
     """Refused if it cannot be enforced, or cuts more than is permitted."""
     before, after = ({key: states[key] for key in touched} for states in (opened.before, every))
     concerned = Concerned.load(Targets.of(touched, before, after), before, opened.foreseen)
-    _check_enforceable(opened, concerned)
+    _check_enforceable(opened, concerned, touched)
     if rules.is_unnoticed:
         check_unnoticed(concerned, before)
     impact = impact_of(concerned, before)
@@ -271,11 +272,12 @@ def _proposal(opened: Draft, action: str, rules: _Rules, touched: list[str], eve
     )
 
 
-def _check_enforceable(opened: Draft, concerned: Concerned) -> None:
+def _check_enforceable(opened: Draft, concerned: Concerned, changed: list[str]) -> None:
     now_us = to_us(timezone.now())
     touched = Touched(concerned.tenants, concerned.tiers, concerned.targets.is_common)
     broken = check_compiles(concerned.configuration, touched, now_us, is_clustered(settings.REDIS_URL))
     problems = [Problem(str(owner), "compile", message) for owner, message in broken.items()]
+    problems += loop_problems(concerned.configuration, changed)
     idle = list(_idle_overrides(concerned.configuration, now_us))
     check_left_behind([each for each, _ in idle], concerned.configuration.tenants, opened.former_tiers)
     problems += [Problem(f"override {each.id} of tenant {each.tenant}", "override", why) for each, why in idle]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from quotas.changes.snapshot import ENDPOINT, POLICY, TIER, State, States, present_states, rewound
+from quotas.changes.snapshot import ENDPOINT, POLICY, TIER, State, States, endpoint_of, present_states, rewound
 from quotas.lookups import next_number
 from quotas.models.policy import LIMIT_NUMBERS
 from quotas.policies import spec
@@ -16,14 +16,15 @@ from quotas.policies.limit_codec import CANDIDATE, algorithm_load
 def foreseen(configuration: spec.Configuration, states: States) -> spec.Configuration:
     """The configuration with these states. New objects have the next numbers, as the writers would give them."""
     known = rewound(configuration, states)
-    tiers = dict(configuration.tiers)
+    tiers = dict(known.tiers)
     endpoints = {name: endpoint for name, endpoint in known.endpoints.items() if endpoint.number}  # the others are new
-    for name, _ in present_states(states, TIER):
-        tiers.setdefault(name, spec.Tier(_next(tier.number for tier in tiers.values()), name))
+    for name, state in present_states(states, TIER):
+        number = _next(tier.number for tier in tiers.values())
+        tiers.setdefault(name, spec.Tier(number, name, state.get("priority", "")))
     number = _next(endpoint.number for endpoint in configuration.endpoints.values())
     for name, state in present_states(states, ENDPOINT):
         if name not in endpoints:
-            endpoints[name] = spec.Endpoint(number, name, state["default_cost"])
+            endpoints[name] = endpoint_of(number, name, state)
             number += 1
     touched = dict(present_states(states, POLICY))
     policies = tuple(_with_candidates(p, touched[p.name]) if p.name in touched else p for p in known.policies)

@@ -19,6 +19,7 @@ from django.utils import timezone
 from headroom_edge.algorithms.base import counted
 from quotas.changes.affected import Concerned, Group, Judgement, Targets
 from quotas.changes.peaks import BelowPeak, TenantBelow, below_peaks
+from quotas.changes.priorities import MOST_LOWERED, LoweredPriority, lowered_priorities
 from quotas.changes.snapshot import OVERRIDE, State, States, key_of, present_states
 from quotas.models import Override, Revision
 from quotas.policies.compare import NOT_ENFORCED, TOLERATED, Cut
@@ -88,6 +89,7 @@ class Impact:
     below: tuple[TenantBelow, ...] = ()  # the highest peak first, each tenant once
     below_count: int = 0
     unenforced: tuple[LostEnforcement, ...] = ()
+    lowered: tuple[LoweredPriority, ...] = ()
 
     @property
     def needs_force(self) -> bool:
@@ -121,9 +123,16 @@ def impact_of(concerned: Concerned, before: States) -> Impact:
     names = tuple(islice(found, MOST_NAMES))
     count = sum(judgement.count(group) for group in groups) + len(small)
     rows = _each_once(row for peak in below for row in peak.rows())
-    lost = tuple(_lost_enforcement(judgement))
     return Impact(
-        tuple(every[:MOST_CUTS]), len(every), worst_of(every), names, count, tuple(rows[:MOST_NAMES]), len(rows), lost
+        tuple(every[:MOST_CUTS]),
+        len(every),
+        worst_of(every),
+        names,
+        count,
+        tuple(rows[:MOST_NAMES]),
+        len(rows),
+        tuple(_lost_enforcement(judgement)),
+        tuple(islice(lowered_priorities(judgement), MOST_LOWERED)),
     )
 
 

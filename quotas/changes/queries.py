@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
 
 from quotas.models import Change, Endpoint, Revision
@@ -41,6 +41,12 @@ def changes_overdue(now: datetime | None = None) -> QuerySet[Change]:
     """Scheduled, due, and not yet promoted or blocked; the longest overdue first."""
     latest = (now or timezone.now()) - OVERDUE_AFTER
     return Change.objects.filter(state=ChangeState.SCHEDULED, at__lt=latest).order_by("at")
+
+
+def newest_change(keys: Collection[str], *, also: int | None = None) -> Revision | None:
+    """The newest revision that touched one of these objects. `also`: the number of one that counts in any case."""
+    found = Revision.objects.filter(Q(touched__overlap=list(keys)) | Q(number=also))
+    return found.only("number", "author", "created").order_by("-number").first()
 
 
 def difference_between(*, since: int, until: int) -> tuple[ObjectDiff, ...]:

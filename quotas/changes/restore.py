@@ -119,10 +119,11 @@ def _foreseen(
 
 def _tenant_after(now: Mapping[str, Any], state: Mapping[str, Any], reverts_tenants: bool) -> dict[str, Any]:
     texts = {"label": state["label"], "timezone": state["timezone"]}
-    lists = {"tags": state.get("tags", ()), "contacts": state.get("contacts", ())}
+    given = {"tags": state.get("tags", ()), "contacts": state.get("contacts", ())}
+    priority = {"priority": state.get("priority", "")}
     lifted = {"archived": ""} if _is_lifted(state, reverts_tenants) else {}
     moved = {"tier": state["tier"]} if reverts_tenants else {}
-    return tenant_state(**{**now, **texts, **lists, **lifted, **moved})
+    return tenant_state(**{**now, **texts, **given, **priority, **lifted, **moved})
 
 
 def _moved(wanted: Mapping[str, State], now: Mapping[str, State]) -> dict[str, str]:
@@ -157,7 +158,7 @@ def _restore_tiers(opened: Draft, states: Mapping[str, State]) -> None:
     for name, state in states.items():
         if state is not None:
             opened.touch(key_of(TIER, name))
-            texts = {field: state.get(field, "") for field in ("label", "description")}
+            texts = {field: state.get(field, "") for field in ("label", "description", "priority")}
             Tier.objects.filter(name=name).update(retired=False, **texts)
 
 
@@ -209,6 +210,7 @@ def _restore_tenant(opened: Draft, name: str, state: State, reverts_tenants: boo
             timezone=state["timezone"],
             tags=state.get("tags", []),
             contacts=state.get("contacts", []),
+            priority=state.get("priority", ""),
             **lifted,
         )
 

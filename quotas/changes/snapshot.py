@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from headroom_edge.plan.priority import USUAL
 from quotas.models import Change, Endpoint, Limit, Override, Policy, Revision
 from quotas.models.change import ChangeState, holding
 from quotas.policies import spec
 from quotas.policies.canary import CanaryChange, canaries_of
-from quotas.policies.export import given, tier_state
+from quotas.policies.export import given, given_priority, tier_state
 from quotas.policies.limit_codec import policies_of, policy_of, row_state
 from quotas.policies.spec import to_us
 from tenants.models import Tenant, Tier
@@ -81,12 +82,13 @@ class Draft:
 
 
 def _tiers(names: Collection[str]) -> dict[str, State]:
-    rows = Tier.objects.filter(name__in=names, retired=False).order_by().values_list("name", "label", "description")
-    return {name: tier_state(label, description) for name, label, description in rows}
+    fields = ("label", "description", "priority")
+    rows = Tier.objects.filter(name__in=names, retired=False).order_by().values_list("name", *fields)
+    return {name: tier_state(*texts) for name, *texts in rows}
 
 
 def _tenants(names: Collection[str]) -> dict[str, State]:
-    fields = ("tier__name", "label", "timezone", "suspended_reason", "tags", "contacts", "archived_at")
+    fields = ("tier__name", "label", "timezone", "suspended_reason", "tags", "contacts", "archived_at", "priority")
     rows = Tenant.objects.filter(name__in=names).order_by().values_list("name", *fields)
     return {
         name: tenant_state(
@@ -97,8 +99,9 @@ def _tenants(names: Collection[str]) -> dict[str, State]:
             tags=tags,
             contacts=contacts,
             archived=archived.astimezone(UTC).isoformat() if archived else "",
+            priority=priority,
         )
-        for name, tier, label, timezone, reason, tags, contacts, archived in rows
+        for name, tier, label, timezone, reason, tags, contacts, archived, priority in rows
     }
 
 
@@ -111,16 +114,18 @@ def tenant_state(
     tags: Sequence[str] = (),
     contacts: Sequence[str] = (),
     archived: str = "",
+    priority: str = "",
 ) -> dict[str, Any]:
-    """`suspended`: the reason; `archived`: since when."""
+    """`suspended`: the reason; `archived`: since when; `priority`: the highest of its requests."""
     always = {"tier": tier, "label": label, "timezone": timezone, "suspended": suspended}
-    return always | given(tags=list(tags), contacts=list(contacts), archived=archived)
+    return always | given(tags=list(tags), contacts=list(contacts), archived=archived, priority=priority)
 
 
 def _endpoints(names: Collection[str]) -> dict[str, State]:
     rows = Endpoint.objects.filter(name__in=names, retired=False)
     return {
         row.name: {"method": row.method, "path": row.path, "default_cost": row.default_cost, "hints": row.hints}
+        | given_priority(row.priority)
         for row in rows
     }
 
@@ -196,6 +201,7 @@ def rewound(configuration: spec.Configuration, before: States) -> spec.Configura
             *(override_of(int(name), state) for name, state in present_states(before, OVERRIDE)),
         ),
         endpoints=_endpoints_before(configuration, before),
+        tiers=_tiers_before(configuration, before),
         tenants=_tenants_before(configuration, before),
         canaries=(
             *(canary for canary in configuration.canaries if key_of(CHANGE, canary.change) not in before),
@@ -227,17 +233,33 @@ def _canaries(live: Iterable[spec.Policy], before: States) -> Iterator[spec.Cana
 
 def _endpoints_before(configuration: spec.Configuration, before: States) -> dict[str, spec.Endpoint]:
     """One that is retired now may have had limits of its own; nothing is counted here, so it needs no number."""
-    costs = {name: state["default_cost"] for name, state in present_states(before, ENDPOINT)}
+    states = dict(present_states(before, ENDPOINT))
     retired = {
-        name: spec.Endpoint(0, name, cost) for name, cost in costs.items() if name not in configuration.endpoints
+        name: endpoint_of(0, name, state) for name, state in states.items() if name not in configuration.endpoints
     }
     return retired | {
-        name: replace(endpoint, default_cost=costs.get(name, endpoint.default_cost))
+        name: endpoint_of(endpoint.number, name, states[name]) if name in states else endpoint
         for name, endpoint in configuration.endpoints.items()
-        if name in costs or key_of(ENDPOINT, name) not in before
+        if name in states or key_of(ENDPOINT, name) not in before
+    }
+
+
+def endpoint_of(number: int, name: str, state: Mapping[str, Any]) -> spec.Endpoint:
+    return spec.Endpoint(number, name, state["default_cost"], state.get("priority", USUAL))
+
+
+def _tiers_before(configuration: spec.Configuration, before: States) -> dict[str, spec.Tier]:
+    priorities = {name: state.get("priority", "") for name, state in present_states(before, TIER)}
+    return {
+        name: replace(tier, priority=priorities.get(name, tier.priority)) for name, tier in configuration.tiers.items()
     }
 
 
 def _tenants_before(configuration: spec.Configuration, before: States) -> dict[str, spec.Tenant]:
-    tiers = {name: state["tier"] for name, state in present_states(before, TENANT)}
-    return {name: replace(tenant, tier=tiers.get(name, tenant.tier)) for name, tenant in configuration.tenants.items()}
+    states = dict(present_states(before, TENANT))
+    return {
+        name: replace(tenant, tier=states[name]["tier"], priority=states[name].get("priority", ""))
+        if name in states
+        else tenant
+        for name, tenant in configuration.tenants.items()
+    }

@@ -24,6 +24,7 @@ from quotas.simulation.synthetic_tenants import HOUR_S
 from quotas.usage.queries.utilisation import period_of
 from tenants.models import Tenant
 
+COUNTED = (Outcome.ALLOWED, Outcome.LENT)
 GENERATIONS = 1 << 24  # records store 24 bits of the fingerprint
 
 
@@ -85,7 +86,7 @@ def _quotas(now: datetime) -> Iterator[Quota]:
 
 
 def _written() -> Iterator[AllowedHour]:
-    rows = UsageHour.objects.filter(outcome=Outcome.ALLOWED).values_list("tenant_number", "start", "count", "cost")
+    rows = UsageHour.objects.filter(outcome__in=COUNTED).values_list("tenant_number", "start", "count", "cost")
     for tenant, start, count, cost in rows:
         yield AllowedHour(tenant, start, int(count), int(cost))
 
@@ -97,7 +98,7 @@ def _unwritten(began: datetime, quotas: Sequence[Quota]) -> Iterator[AllowedHour
     for day in days_of(missing):
         counting = {name for name, first_s in since.items() if first_s < day.stop}
         for series in recorded(int(began.timestamp()), day, numbers, counting):
-            if series.outcome == Outcome.ALLOWED:
+            if series.outcome in COUNTED:
                 for place, count in enumerate(series.counts.reshape(-1, HOUR_S).sum(axis=1).tolist()):
                     start = BEGINNING + timedelta(seconds=day.start + place * HOUR_S)
                     yield AllowedHour(series.tenant, start, count, count * series.cost)

@@ -7,17 +7,20 @@ rows of a day, so a process that is killed leaves no half day, and the next one 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
 
 from quotas.demo.latency import write_latency
+from quotas.demo.partner_history import record_pool
+from quotas.demo.partners import DISPATCH, can_share
 from quotas.demo.rate_writer import write_rates
 from quotas.demo.rollup_writer import RollupWriter
 from quotas.demo.traffic_history import FlowSeries, NameNumbers, record_flow, sample_denials
-from quotas.demo.traffic_patterns import flows
+from quotas.demo.traffic_patterns import Flow, flows
 from quotas.models import Endpoint, LimitName, Revision
 from quotas.models.usage import BEGINNING, OLDER_FOLLOWS, ROLLUPS, GapRecord, UsageStep
 from quotas.simulation.synthetic_tenants import DAY_S
@@ -37,7 +40,7 @@ def write_history(began: datetime, span: range, end_s: int) -> None:
     recorder, revisions = RollupWriter(oldest_s), _revisions()
     for day in days_of(span):
         found = list(recorded(began_s, day, numbers))
-        for series in found:
+        for series in _merged(found):
             recorder.add(series, day.start)
         write_rates(found, day, is_closed=day.stop % DAY_S == 0)
         write_latency(found, day)
@@ -46,6 +49,16 @@ def write_history(began: datetime, span: range, end_s: int) -> None:
         )
         add_denials(denials, BEGINNING + timedelta(seconds=end_s))
     recorder.write()
+
+
+def _merged(found: Sequence[FlowSeries]) -> Collection[FlowSeries]:
+    """Rollups do not tell the reasons of denials apart, so series that differ only in them are one."""
+    merged: dict[tuple[int, int, str, int], FlowSeries] = {}
+    for series in found:
+        key = (series.tenant, series.endpoint, series.outcome, series.limit)
+        held = merged.get(key)
+        merged[key] = replace(held, counts=held.counts + series.counts) if held else series
+    return merged.values()
 
 
 def days_of(span: range) -> Iterator[range]:
@@ -61,9 +74,30 @@ def recorded(
     began_s: int, day: range, numbers: NameNumbers, only: Collection[str] | None = None
 ) -> Iterator[FlowSeries]:
     """The series of a day, by tenant: the same ones whenever it is called. `only`: of these tenants; default: all."""
-    for place, flow in enumerate(flows(began_s)):
-        if only is None or flow.tenant in only:
-            yield from record_flow(flow, numbers, began_s, day, day_draw(began_s, day, place))
+    asked = flows(began_s)
+    draws = [day_draw(began_s, day, place) for place in range(len(asked))]
+    yield from record_flows(asked, numbers, began_s, day, draws, only)
+
+
+def record_flows(
+    asked: Sequence[Flow],
+    numbers: NameNumbers,
+    began_s: int,
+    span: range,
+    draws: Sequence[np.random.Generator],
+    only: Collection[str] | None = None,
+) -> Iterator[FlowSeries]:
+    """Partners together, because what one may borrow depends on the others; every other flow by itself."""
+    drawn = list(zip(asked, draws, strict=True))
+    is_shared = can_share()
+    pooled = [(flow, draw) for flow, draw in drawn if is_shared and flow.endpoint == DISPATCH]
+    for flow, draw in drawn:
+        if (only is None or flow.tenant in only) and not (is_shared and flow.endpoint == DISPATCH):
+            yield from record_flow(flow, numbers, began_s, span, draw)
+    wanted = None if only is None else {numbers.tenants[name] for name in only if name in numbers.tenants}
+    for series in record_pool([flow for flow, _ in pooled], numbers, span, [draw for _, draw in pooled]):
+        if wanted is None or series.tenant in wanted:
+            yield series
 
 
 def day_draw(began_s: int, day: range, *place: int) -> np.random.Generator:

@@ -1,4 +1,7 @@
-"""How long the demo's endpoints take to respond. By day, one of them gets more than its backend can take at once."""
+"""How long the demo's endpoints take to respond.
+
+By day, one of them gets more than its backend can take at once. The backend of another slows down every hour.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from psycopg.sql import SQL, Identifier
 from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.observations import ENDS
 from quotas.demo.enforcement import sum_of
+from quotas.demo.slow_backend import ETA, SLOWDOWN, Slowdown
 from quotas.demo.traffic_history import FlowSeries
 from quotas.models import Endpoint
 from quotas.models.usage import BEGINNING, LET_THROUGH
@@ -35,10 +39,12 @@ class Backend:
     base_s: float
     knee: float = np.inf
     per_request_s: float = 0.0  # for each request a second beyond the knee
+    slowdown: Slowdown | None = None
 
-    def seconds(self, load: Floats, draw: np.random.Generator) -> Floats:
-        """The response time of one request at each of these loads, in requests a second."""
-        middle = self.base_s + self.per_request_s * np.maximum(load - self.knee, 0.0)
+    def seconds(self, load: Floats, at_s: Ints, draw: np.random.Generator) -> Floats:
+        """The response time of one request at each of these loads, in requests a second, and times."""
+        knee = np.where(self.slowdown.has(at_s), self.slowdown.knee, self.knee) if self.slowdown else self.knee
+        middle = self.base_s + self.per_request_s * np.maximum(load - knee, 0.0)
         found: Floats = middle * np.exp(SPREAD * draw.standard_normal(len(load)))
         return found
 
@@ -48,6 +54,7 @@ BACKENDS: Final[Mapping[str, Backend]] = {
     "rider:track": Backend(0.04, 8.0, 0.035),
     "rider:quote": Backend(0.12),
     "rider:request": Backend(0.18),
+    ETA: Backend(0.06, np.inf, 0.4, SLOWDOWN),
     "partner:exports": Backend(0.9),
     "admin:reports": Backend(0.7),
     "payments:charge": Backend(0.25),
@@ -79,7 +86,7 @@ def write_latency(found: Sequence[FlowSeries], day: range) -> None:
 def _answers(load: Ints, endpoint: int, backend: Backend, first_s: int) -> LatencyCounts:
     draw = np.random.default_rng([endpoint, first_s])
     seconds = np.repeat(np.arange(len(load)), load)
-    took_us = backend.seconds(load[seconds].astype(np.float64), draw) * SECOND_US
+    took_us = backend.seconds(load[seconds].astype(np.float64), first_s + seconds, draw) * SECOND_US
     buckets = np.searchsorted(_ENDS, np.maximum(took_us, 1).astype(np.int64))
     is_error = (draw.random(len(seconds)) < ERRORS).astype(np.int64)
     keys, counts = np.unique((seconds * 2 + is_error) * len(_ENDS) + buckets, return_counts=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -40,6 +40,7 @@ class LiveTraffic:
     degraded: int = 0
     _calls: set[asyncio.Task[None]] = field(default_factory=set)
     _guard: Guard = field(default_factory=Guard)
+    _recent: defaultdict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))  # endpoint → allowed at
 
     async def run(self, stop: asyncio.Event) -> None:
         second = int(time.time())
@@ -97,10 +98,21 @@ class LiveTraffic:
         ) as decision:
             self._note(decision)
             if decision.allowed:
-                work_s = float(backend_of(flow.endpoint).seconds(np.array([float(load)]), self.draw)[0])
+                work_s = self._work_s(flow.endpoint, load)
                 await asyncio.sleep(decision.wait_ms / 1_000 + work_s)
                 self.limiter.observe(endpoint=flow.endpoint, status=200, seconds=work_s)
         return decision.allowed
+
+    def _work_s(self, endpoint: str, load: int) -> float:
+        """A backend that slows down notices at once how much less a limit lets through."""
+        backend, now = backend_of(endpoint), time.time()
+        if backend.slowdown is not None:
+            recent = self._recent[endpoint]
+            recent.append(now)
+            while recent[0] < now - 1:
+                recent.popleft()
+            load = len(recent)
+        return float(backend.seconds(np.array([float(load)]), np.array([int(now)]), self.draw)[0])
 
     async def _subject(self, tenant: str, client: int) -> Mapping[str, str | None]:
         """The first of a tenant's clients sends its API key, as to a gateway. The others are services that name it."""

@@ -10,12 +10,20 @@ import numpy as np
 from django.db.models import Max
 
 from quotas.changes.turn import turn
+from quotas.demo.adaptive_history import write_readings
 from quotas.demo.backdating import as_table_owner, backdated
 from quotas.demo.calendar_counters import write_counters
-from quotas.demo.history import DAY, NOTHING_BEFORE, current_numbers, missing_days, write_history, write_older_day
+from quotas.demo.history import (
+    DAY,
+    NOTHING_BEFORE,
+    current_numbers,
+    missing_days,
+    record_flows,
+    write_history,
+    write_older_day,
+)
 from quotas.demo.rollup_writer import cells_of
 from quotas.demo.story import SPAN, story
-from quotas.demo.traffic_history import record_flow
 from quotas.demo.traffic_patterns import flows
 from quotas.long_tasks import PATIENCE, task_file
 from quotas.models import Revision, Tally, Task
@@ -63,6 +71,7 @@ def _fill_recent(began: datetime, first: datetime, now: datetime) -> None:
     FoldState.objects.create(name=FoldName.DAYS, until=midnight(now))
     is_whole = recent == first
     GapRecord.objects.create(start=BEGINNING, end=recent, reason=NOTHING_BEFORE if is_whole else OLDER_FOLLOWS)
+    write_readings(end)
     write_counters(began, end)
     measure_tier_usage(end)
     measure_tenants(end)
@@ -109,7 +118,8 @@ def catch_up(began: datetime, now: datetime, draw: np.random.Generator) -> None:
     GapRecord.objects.filter(start__gte=newest).delete()
     span = range(int((newest + UsageStep.step).timestamp()), int(now.timestamp()))
     began_s, numbers = int(began.timestamp()), current_numbers()
-    found = (series for flow in flows(began_s) for series in record_flow(flow, numbers, began_s, span, draw))
+    asked = flows(began_s)
+    found = record_flows(asked, numbers, began_s, span, [draw] * len(asked))
     backfill_usage(Cells.joined([cells_of(series, span.start) for series in found]), now)
 
 

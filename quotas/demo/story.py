@@ -20,6 +20,7 @@ from quotas.changes.trial_rule import TrialRule
 from quotas.changes.undo import revision_revert
 from quotas.demo import tenants
 from quotas.demo.client_keys import keep_keys
+from quotas.demo.partners import share_dispatch
 from quotas.endpoints import endpoint_create
 from quotas.errors import accepted
 from quotas.models import Revision
@@ -83,6 +84,8 @@ def _beginning(began: datetime) -> Iterator[StoryStep]:
     own = {"name": "burst", "algorithm": "token_bucket", "rate": 6, "per": "10s", "burst": 30}
     named = {"name": "harbor-taxi-track", "tenant": "harbor-taxi", "endpoint": "rider:track"}
     yield _permitted(began - HOUR / 2, "operator", reason, policy_create, limits=[own], **named)
+    reason = "partners sleep at different hours: let them lend each other what they do not use"
+    yield _permitted(began - HOUR / 3, "operator", reason, share_dispatch)
     quiet = {"values": {"down_days": 14}}
     reason = "propose to lower a limit after two quiet weeks, not four"
     yield StoryStep(began - HOUR / 4, "operator", reason, calibration_settings_set, quiet)

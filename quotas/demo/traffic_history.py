@@ -13,6 +13,8 @@ import numpy as np
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.demo import story
 from quotas.demo.enforcement import FlowLimit, FlowLoad, LimitSpan, apply_limit
+from quotas.demo.partners import DISPATCH
+from quotas.demo.slow_backend import ETA, LIMIT, adapted_spans
 from quotas.demo.traffic_patterns import UNKNOWN, Flow
 from quotas.models.usage import Outcome
 from quotas.observations.arrays import Floats, Ints
@@ -46,6 +48,7 @@ class FlowSeries:
     counts: Ints
     cost: int  # of one request
     rate: float = 0.0  # of the limit that denied, per second; 0: a daily quota
+    reason: str = "limit"  # of a denial, as the log has it
 
 
 def record_flow(
@@ -54,9 +57,7 @@ def record_flow(
     """The series that one flow leaves in the rollups, for the seconds of `span`."""
     tenant, endpoint = numbers.tenants.get(flow.tenant, 0), numbers.endpoints[flow.endpoint]
     cost = numbers.costs[flow.endpoint]
-    counts = per_second(flow.demand, span, draw)
-    if flow.sync is not None:
-        counts = counts + flow.sync.requests(np.arange(span.start, span.stop))
+    counts = demand_per_second(flow, span, draw)
 
     def series(outcome: str, limit: str, amounts: Ints, rate: float = 0.0) -> FlowSeries:
         return FlowSeries(tenant, endpoint, outcome, numbers.limits[limit] if limit else 0, amounts, cost, rate)
@@ -71,7 +72,7 @@ def record_flow(
         yield replace(series(Outcome.SUSPENDED, "", refused), endpoint=0)
         counts = np.where(np.arange(len(counts)) < turned, counts, 0)
     allowed = counts
-    for held in limits_over_time(flow, numbers.tiers[flow.tenant], began_s):
+    for held in limits_over_time(flow, numbers.tiers[flow.tenant], began_s, span):
         asked = apply_limit(counts, span.start, held, flow.retries, draw)
         yield series(held.outcome, held.limit, asked.refused, held.spans[-1].rate)
         if held.outcome == Outcome.DENIED:
@@ -81,6 +82,12 @@ def record_flow(
         yield series(Outcome.DENIED, "daily", quota.refused)
         allowed = quota.offered - quota.refused
     yield series(Outcome.ALLOWED, "", allowed)
+
+
+def demand_per_second(flow: Flow, span: range, draw: np.random.Generator) -> Ints:
+    """What it asks for, without retries."""
+    counts = per_second(flow.demand, span, draw)
+    return counts if flow.sync is None else counts + flow.sync.requests(np.arange(span.start, span.stop))
 
 
 def per_second(demand: SyntheticTenant, span: range, draw: np.random.Generator) -> Ints:
@@ -102,14 +109,18 @@ def _instants(cron: Cron, span: range) -> slice:
     return slice(-span.start % cron.every_s, None, cron.every_s)
 
 
-def limits_over_time(flow: Flow, tier: str, began_s: int) -> Sequence[FlowLimit]:
+def limits_over_time(flow: Flow, tier: str, began_s: int, span: range) -> Sequence[FlowLimit]:
     """The limits that may deny the flow, with their parameters over time."""
+    if flow.endpoint == ETA:
+        return [FlowLimit(LIMIT, adapted_spans(span))]
     at = {name: began_s + _seconds(getattr(story, name)) for name in ("BURST_CUT", "BURST_BACK", "QUOTES_RAISED")}
     if tier == "free" and flow.demand.cron is not None:
         spans = (LimitSpan(0, 5, 40), LimitSpan(at["BURST_CUT"], 5, 10), LimitSpan(at["BURST_BACK"], 5, 40))
         return [FlowLimit("burst", spans)]
     if tier == "free" and flow.endpoint == "rider:request":
         return [FlowLimit("requests-per-key", (LimitSpan(0, 1 / 60, 2),), Outcome.SHADOW_DENIES, KEYS)]
+    if flow.endpoint == DISPATCH:  # in a cluster, where there is no pool
+        return [FlowLimit("dispatch", (LimitSpan(0, 2, 40),))]
     if tier == "pro" and flow.endpoint == "rider:quote":
         return [FlowLimit("quotes", (LimitSpan(0, 0.4, 6), LimitSpan(at["QUOTES_RAISED"], 0.6, 10)))]
     if tier == "pro" and flow.endpoint == "driver:location":
@@ -152,7 +163,7 @@ def sample_denials(
             endpoint=series.endpoint,
             at_us=at_us,
             limit=series.limit,
-            reason="limit",
+            reason=series.reason,
             cost=series.cost,
             retry_us=_retry_us(series, at_us, draw),
             revision=revisions[1][max(held, 0)],

@@ -11,6 +11,8 @@ from typing import Final
 
 import numpy as np
 
+from quotas.demo.partners import DISPATCH
+from quotas.demo.slow_backend import ETA
 from quotas.demo.story import LEFT, RATINGS
 from quotas.observations.arrays import Floats, Ints
 from quotas.simulation.synthetic_tenants import (
@@ -56,7 +58,8 @@ class Flow:
 
 def flows(began_s: int) -> tuple[Flow, ...]:
     """`began_s`: start of the demo's history, from which growth and new tenants are timed."""
-    return (*_free(began_s), *_pro(began_s), *_enterprise(), Flow(UNKNOWN, "rider:track", steady(UNKNOWN, 0.04)))
+    unknown = Flow(UNKNOWN, "rider:track", steady(UNKNOWN, 0.04))
+    return (*_free(began_s), *_pro(began_s), *_enterprise(), *_partners(), unknown)
 
 
 def _free(began_s: int) -> list[Flow]:
@@ -134,9 +137,22 @@ def _enterprise() -> list[Flow]:
         Flow("transit-union", "admin:users", steady("transit-union", 0.015)),
         Flow("world-of-wheels", "rider:track", by_day("world-of-wheels", 2.0, 6.0, weekend=0.7)),
         Flow("world-of-wheels", "rider:quote", by_day("world-of-wheels", 0.24, 0.9, weekend=0.7)),
+        # The only one on this endpoint, so that its history can be limited by itself.
+        Flow("world-of-wheels", ETA, by_day("world-of-wheels", 4.0, 6.0, weekend=1.0)),
         Flow("world-of-wheels", "rider:request", by_day("world-of-wheels", 0.03, 0.18, weekend=0.7)),
         Flow("world-of-wheels", "payments:charge", by_day("world-of-wheels", 0.015, 0.12, weekend=0.7)),
         Flow("world-of-wheels", "driver:location", by_day("world-of-wheels", 0.3, 0.9, weekend=0.8)),
+    ]
+
+
+def _partners() -> list[Flow]:
+    """While one of them works, others sleep. Once a day the rides of a whole fleet are passed on in one minute."""
+    return [
+        Flow("kite-mobility", DISPATCH, at_work("kite-mobility", 0.1, 2.2, hours=8)),
+        Flow("lagoon-ferry", DISPATCH, at_work("lagoon-ferry", 0.08, 1.2, hours=1)),
+        Flow("summit-fleet", DISPATCH, at_work("summit-fleet", 0.08, 1.5, hours=1), sync=Sync(11, 14)),
+        Flow("transit-union", DISPATCH, at_work("transit-union", 0.08, 1.9, hours=-6)),
+        Flow("world-of-wheels", DISPATCH, at_work("world-of-wheels", 0.1, 0.9)),
     ]
 
 
@@ -144,6 +160,17 @@ def by_day(name: str, low: float, high: float, *, hours: int = 0, weekend: float
     """Busiest at noon in its time zone, quiet on Saturday and Sunday."""
     base = diurnal_weekly(name, low, high, weekend)
     return replace(base, intensity=_moved(base.intensity, hours * HOUR_S + TO_MONDAY_S))
+
+
+def at_work(name: str, low: float, high: float, *, hours: int = 0) -> SyntheticTenant:
+    """Busy for some hours around noon in its time zone, on every day of the week, and nearly silent at night."""
+
+    def intensity(seconds: Floats) -> Floats:
+        wave = (1 - np.cos(2 * np.pi * (seconds + hours * HOUR_S) / DAY_S)) / 2
+        found: Floats = low + (high - low) * wave**3
+        return found
+
+    return SyntheticTenant(name, "at work", intensity)
 
 
 def growth(name: str, rate: float, daily: float, began_s: int) -> SyntheticTenant:

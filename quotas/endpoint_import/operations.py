@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from headroom_edge.algorithms.base import ParameterError, shown
 from headroom_edge.plan.paths import target_path
+from headroom_edge.plan.priority import PRIORITIES, Priority, priority_of
 from headroom_edge.plan.routes import METHODS
-from quotas.endpoint_import.tree import ITEM_METHODS, Tree, read_tree
+from quotas.endpoint_import.tree import COST, ITEM_METHODS, PRIORITY, Tree, read_tree
 from quotas.policies.endpoint import path_template
 from quotas.policies.problems import Problem, sentence
 from quotas.policies.spec import MOST_COST
@@ -34,6 +35,7 @@ class Operation:
     tag: str
     operation_id: str
     cost: int | None  # x-headroom-cost; None: not stated
+    priority: Priority | None  # x-headroom-priority; None: not stated
     base: str = ""  # of its own server, or of the document
     problem: str = ""  # why it cannot be registered
     line: int | None = None
@@ -184,7 +186,9 @@ class _Reader:
 
     def _operation(self, method: str, path: str, item: Mapping[str, Any], fields: Mapping[str, Any]) -> Operation:
         tags = [_word(tag) for tag in _items(fields.get("tags"))]
-        cost, problem = _cost(fields.get("x-headroom-cost"))
+        cost, problem = _cost(fields.get(COST))
+        priority, wrong = _priority(fields.get(PRIORITY))
+        problem = problem or wrong
         own = _items(fields.get("servers")) or _items(item.get("servers"))
         base, template = _server_path(own[0]) if own else self.base, ""
         try:
@@ -195,16 +199,17 @@ class _Reader:
             template, problem = "", f"{method} requests cannot be registered."
         line = self.tree.line("paths", path, method.lower()) or self.tree.line("paths", path)
         tag, name = next(iter(tags), ""), _word(fields.get("operationId"))
-        return Operation(method, path, "" if problem else template, tag, name, cost, base, problem, line)
+        return Operation(method, path, "" if problem else template, tag, name, cost, priority, base, problem, line)
 
 
 def essence(document: ApiDocument) -> str:
     """A document with nothing but its operations, which `read_api` reads alike. A page carries it from step to step."""
     paths: dict[str, dict[str, Any]] = {}
     for one in document.operations:
-        fields = {"operationId": one.operation_id, "tags": [one.tag] if one.tag else [], "x-headroom-cost": one.cost}
+        fields = {"operationId": one.operation_id, "tags": [one.tag] if one.tag else [], COST: one.cost}
+        fields[PRIORITY] = one.priority
         own = {"servers": [{"url": one.base or "/"}]} if one.base != document.base else {}
-        wrong = {"x-headroom-cost": False} if one.problem.startswith("x-headroom-cost") else {}
+        wrong = {name: False for name in (COST, PRIORITY) if one.problem.startswith(name)}
         kept = {name: value for name, value in {**fields, **own, **wrong}.items() if value not in (None, "", [])}
         paths.setdefault(one.path, {})[one.method.lower()] = kept
     kind = {"swagger": "2.0"} if document.dialect.startswith("Swagger") else {"openapi": document.dialect.split()[1]}
@@ -226,7 +231,13 @@ def _cost(value: object) -> tuple[int | None, str]:
         return None, ""
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_COST:
         return value, ""
-    return None, f"x-headroom-cost is {shown(value)}; write a whole number from 1 to {MOST_COST:,}."
+    return None, f"{COST} is {shown(value)}; write a whole number from 1 to {MOST_COST:,}."
+
+
+def _priority(value: object) -> tuple[Priority | None, str]:
+    if value is None or (priority := priority_of(value)) is not None:
+        return priority if value is not None else None, ""
+    return None, f"{PRIORITY} is {shown(value)}; write one of {', '.join(PRIORITIES)}."
 
 
 def _template(path: str) -> str:

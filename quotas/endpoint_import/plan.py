@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Unpack
+from typing import Any, Final, Literal, Unpack, cast
 
+from headroom_edge.plan.priority import USUAL, Priority
 from quotas.changes.draft import Permits, draft
 from quotas.changes.rehearsal import foresee
 from quotas.changes.snapshot import ENDPOINT, key_of
@@ -86,12 +87,13 @@ def _doubled(one: Operation) -> Operation:
 def _row(operation: Operation, name: str, current: DeclaredEndpoint | None) -> ImportRow:
     cost = operation.cost or (current.default_cost if current else 1)
     hints = current.hints if current else Hints()
-    declared = DeclaredEndpoint(name, operation.method, operation.template, cost, hints)
+    priority = operation.priority or (current.priority if current else USUAL)
+    declared = DeclaredEndpoint(name, operation.method, operation.template, cost, hints, priority)
     if current is None:
         return ImportRow(operation, declared, "new")
     changes = tuple(
         FieldChange(field, getattr(current, field), getattr(declared, field))
-        for field in ("method", "path", "default_cost")
+        for field in ("method", "path", "default_cost", "priority")
         if getattr(current, field) != getattr(declared, field)
     )
     return ImportRow(operation, declared, "different" if changes else "same", changes)
@@ -108,7 +110,9 @@ def _free_name(one: Operation, document: ApiDocument, service: str, taken: Colle
 
 
 def _declared(row: Endpoint) -> DeclaredEndpoint:
-    return DeclaredEndpoint(row.name, row.method, row.path, row.default_cost, Hints(**row.hints))
+    return DeclaredEndpoint(
+        row.name, row.method, row.path, row.default_cost, Hints(**row.hints), cast("Priority", row.priority)
+    )
 
 
 def chosen_of(

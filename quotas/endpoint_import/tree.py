@@ -28,7 +28,9 @@ Path = tuple[str, ...]
 # What is read. `*`: any key. A list: each entry. None: a value, or a list of values.
 Shape = Mapping[str, Any] | list[Any] | None
 _SERVERS: Final[Shape] = [{"url": None, "variables": {"*": {"default": None}}}]
-_OPERATION: Final[Shape] = {"operationId": None, "tags": [None], "x-headroom-cost": None, "servers": _SERVERS}
+COST: Final = "x-headroom-cost"
+PRIORITY: Final = "x-headroom-priority"
+_OPERATION: Final[Shape] = {"operationId": None, "tags": [None], COST: None, PRIORITY: None, "servers": _SERVERS}
 _ITEM: Final[Shape] = {"$ref": None, "servers": _SERVERS, **dict.fromkeys(ITEM_METHODS, _OPERATION)}
 _ROOT: Final[Shape] = {
     "openapi": None,

@@ -8,6 +8,7 @@ from typing import Any
 
 from headroom_edge.algorithms import PARAMETERS
 from headroom_edge.algorithms.bucket import rate_text
+from quotas.policies.adapt import Adapt
 from quotas.policies.limit_codec import COMMON_FIELDS
 from quotas.policies.problems import Problem
 from quotas.policies.spec import Limit
@@ -35,12 +36,15 @@ def write_sheet(rows: Iterable[tuple[str | None, str, str, Mapping[str, Any]]]) 
     writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     for tier, endpoint, name, fields in rows:
-        plain = {
-            name: rate_text(value).replace(",", "") if isinstance(value, float) else value
-            for name, value in fields.items()
-        }
+        plain = {name: _plain(value) for name, value in fields.items()}
         writer.writerow({**plain, "tier": tier or "", "endpoint": endpoint, "name": name})
     return out.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return rate_text(value).replace(",", "")
+    return Adapt.parse(value).text if isinstance(value, Mapping) else value
 
 
 def read_sheet(text: str) -> list[SheetRow] | list[Problem]:

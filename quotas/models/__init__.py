@@ -1,3 +1,5 @@
+from quotas.models.adaptive import AdaptiveReading as AdaptiveReading
+from quotas.models.adaptive import EndpointTarget as EndpointTarget
 from quotas.models.alert import AlertDelivery as AlertDelivery
 from quotas.models.alert import AlertSetting as AlertSetting
 from quotas.models.alert import AlertState as AlertState

@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import F, Func, Q, Value
 from django.db.models.lookups import LessThanOrEqual
 
+from headroom_edge.plan.priority import PRIORITIES
 from quotas.models.revision import Revision
 from quotas.policies.spec import (
     ALGORITHM_NAMES,
@@ -45,6 +46,7 @@ class Endpoint(models.Model):
     path = models.CharField(max_length=512, blank=True, default="", help_text="a template: /v1/rides/{id}")
     default_cost = models.BigIntegerField(default=1)
     hints = models.JSONField(default=dict, blank=True)
+    priority = models.CharField(max_length=9, default="normal", db_default="normal", help_text="what a pool sheds last")
     retired = models.BooleanField(default=False)
 
     class Meta:
@@ -56,6 +58,7 @@ class Endpoint(models.Model):
                 condition=Q(default_cost__gte=1, default_cost__lte=MOST_COST), name="endpoint_default_cost"
             ),
             one_of("method", METHODS, "endpoint_method"),
+            one_of("priority", PRIORITIES, "endpoint_priority"),
             json_is("hints", "object", "endpoint_hints"),
             models.CheckConstraint(condition=Q(path="") | Q(path__startswith="/"), name="endpoint_path"),
             models.UniqueConstraint(
@@ -133,6 +136,7 @@ class Limit(models.Model):
     mode = models.CharField(max_length=8, default="enforce")
     on_failure = models.CharField(max_length=8, default="open")
     lease_ms = models.SmallIntegerField(null=True, blank=True, help_text="the longest lease; 0: never; null: 100 ms")
+    adapt = models.JSONField(null=True, blank=True, help_text="how it follows the health of its endpoint")
     changed_revision = models.ForeignKey(
         Revision, on_delete=models.PROTECT, related_name="+", help_text="gave it its present parameters"
     )
@@ -157,6 +161,7 @@ class Limit(models.Model):
             models.CheckConstraint(condition=~Q(subject=""), name="limit_subject"),
             json_is("parameters", "object", "limit_parameters"),
             json_is("candidate", "object", "limit_candidate"),
+            json_is("adapt", "object", "limit_adapt"),
             json_is("past", "array", "limit_past"),
             models.CheckConstraint(
                 condition=LessThanOrEqual(

@@ -186,6 +186,7 @@ class Task(models.Model):
         WHAT_IF = "whatif"
         CALIBRATE = "calibrate"
         DOCUMENT = "document"
+        SHARES = "shares"
 
     class State(models.TextChoices):
         WAITING = "waiting"
@@ -208,7 +209,7 @@ class Task(models.Model):
         ordering = ["-id"]
         indexes = [models.Index(fields=["kind", "-id"], name="task_kind")]
         constraints = [
-            one_of("kind", ("whatif", "calibrate", "document"), "task_kind_known"),
+            one_of("kind", ("whatif", "calibrate", "document", "shares"), "task_kind_known"),
             one_of("state", ("waiting", "running", "done", "failed"), "task_state"),
             models.CheckConstraint(condition=Q(percent__gte=0, percent__lte=100), name="task_percent"),
             models.CheckConstraint(condition=~Q(author=""), name="task_author"),

@@ -26,6 +26,7 @@ def floored(moment: datetime, step: timedelta) -> datetime:
 
 class Outcome(models.TextChoices):
     ALLOWED = "a", "allowed"
+    LENT = "l", "allowed with a loan from a pool"  # its limit is the one that lent
     DENIED = "d", "denied by a limit"
     TOO_BIG = "z", "cost above what the limit can ever give"
     SUSPENDED = "p", "tenant suspended"
@@ -40,7 +41,7 @@ class Outcome(models.TextChoices):
     CANDIDATE_ALLOWS = "y", "a candidate would allow what was denied"
 
 
-LET_THROUGH = (Outcome.ALLOWED, Outcome.BYPASSED, Outcome.DEGRADED_OPEN)
+LET_THROUGH = (Outcome.ALLOWED, Outcome.LENT, Outcome.BYPASSED, Outcome.DEGRADED_OPEN)
 REFUSED = (
     Outcome.DENIED,
     Outcome.TOO_BIG,

@@ -9,6 +9,8 @@ from functools import partial
 from itertools import islice
 from typing import Any, Unpack
 
+from django.db import OperationalError
+
 from headroom_edge.algorithms.base import counted
 from quotas.changes.affected import TouchedTenants
 from quotas.changes.commit import commit
@@ -26,6 +28,7 @@ from quotas.policies.bulk import write_policies
 from quotas.policies.configuration import one_moment
 from quotas.policies.diff import ObjectDiff, plan_lines
 from quotas.policies.document import MOST_PROBLEMS, Document
+from quotas.policies.document_chains import unworkable
 from quotas.policies.export import document_text, states_of, tier_after, without_candidates
 from quotas.policies.problems import Problem
 from quotas.policies.spec import EVERYWHERE, Carry
@@ -121,6 +124,8 @@ class DocumentPlan:
             yield f"{touched} affected; {counted(self.impact.hurt_count, 'loses', 'lose')} more than 10 %."
         for cut in self.impact.cuts:
             yield f"  # {cut.owner}: {cut}; applying it needs --force"
+        for lowered in self.impact.lowered:
+            yield f"  # {lowered.owner}: {lowered}"
         if self.others:
             stay = counted(len(self.others), "other object is", "other objects are")
             they = "it stays as it is" if len(self.others) == 1 else "they stay as they are"
@@ -128,14 +133,24 @@ class DocumentPlan:
 
 
 def document_check(document: Document) -> None:
-    """Refuses names that are neither in the document nor live; reading the document has checked the rest."""
+    """Refuses chains that cannot work, and names that are neither in the document nor live.
+
+    Reading the document has checked the rest.
+    """
+    chained = unworkable(document)
     tenants = {policy.tenant for policy in document.policies if policy.tenant is not None}
     live = Names(
         tiers=Tier.objects.filter(retired=False).values_list("name", flat=True),
         tenants=Tenant.objects.filter(name__in=tenants).values_list("name", flat=True),
         endpoints=Endpoint.objects.filter(retired=False).values_list("name", flat=True),
     )
-    if problems := unresolved(document, live):
+    try:
+        problems = unresolved(document, live) + chained
+    except OperationalError:
+        if not chained:
+            raise
+        problems = chained
+    if problems:
         raise Refused(problems)
 
 

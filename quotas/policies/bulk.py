@@ -28,7 +28,7 @@ from quotas.policies.limit_rows import (
 )
 from tenants.models import Tier
 
-_FILLED = ["algorithm", "parameters", "subject", "unit", "mode", "on_failure", "lease_ms"]
+_FILLED = ["algorithm", "parameters", "subject", "unit", "mode", "on_failure", "lease_ms", "adapt"]
 _HISTORY = ["changed_revision", "carry", "past", "adopts_candidate"]
 
 

@@ -1,5 +1,7 @@
 """What a tenant loses between two plans: rate, burst, waiting time, or freedom from a limit that is new.
 
+Of a limit that borrows, what is guaranteed and its ceiling are compared one by one: losing either is a cut.
+
 Limits that apply to an endpoint are compared by name. With a limit that counts cost, a request weighs the
 endpoint's default cost, so a higher cost is a cut like any other. A limit under a new name is no cut if one
 as tight applied before.
@@ -12,13 +14,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 
-from headroom_edge.algorithms.base import DAY_US, SECOND_US, Algorithm, ceil_div
+from headroom_edge.algorithms.adaptive_concurrency import AdaptiveConcurrency
+from headroom_edge.algorithms.base import DAY_US, EXACT_MAX, SECOND_US, Algorithm, ceil_div
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
 from headroom_edge.algorithms.calendar_quota import LONGEST_DAYS, CalendarQuota
 from headroom_edge.algorithms.fixed_window import FixedWindow
+from headroom_edge.algorithms.sharing import Borrowing, Pool
 from headroom_edge.algorithms.sliding_counter import SlidingCounter
 from headroom_edge.algorithms.sliding_log import SlidingLog
 from headroom_edge.plan.subject import Subject
+from quotas.policies.adapt import WHOLE
 from quotas.policies.layers import Layers
 from quotas.policies.resolve import Effective, Resolved, globals_at, limit_at
 from quotas.policies.spec import EVERYWHERE, Endpoint, Limit, Policy, Unit
@@ -199,18 +204,43 @@ def _loss(was: Limit, now: Limit, costs: tuple[int, int]) -> Fraction:
     return max(1 - after / before if before else Fraction(0) for before, after in pairs)
 
 
-def measures_of(limit: Limit, cost: int) -> tuple[Fraction, Fraction, Fraction]:
-    """Requests per second, requests at once, and how long one may wait."""
+def measures_of(limit: Limit, cost: int) -> tuple[Fraction, ...]:
+    """Requests per second and requests at once that are guaranteed; the same at most; and how long one may wait.
+
+    Only a limit that shares or adapts guarantees less than it lets through at most. A pin is not looked at: it lies
+    within the bounds that were agreed on.
+    """
     algorithm = limit.algorithm
     weight = cost if limit.unit == "cost" else 1
     wait_us = algorithm.max_wait_us if isinstance(algorithm, TokenBucket) else 0
-    return (long_run_rate(algorithm) or Fraction(0)) / weight, Fraction(algorithm.capacity, weight), Fraction(wait_us)
+    floor, ceiling = (limit.adapt.floor, limit.adapt.ceiling) if limit.adapt else (WHOLE, WHOLE)
+    own = [Fraction(size or 0) * floor / WHOLE for size in (guaranteed_rate(algorithm), _own_size(algorithm))]
+    most = [Fraction(size or 0) * ceiling / WHOLE for size in (long_run_rate(algorithm), algorithm.capacity)]
+    return (*(size / weight for size in (*own, *most)), Fraction(wait_us))
+
+
+def guaranteed_rate(algorithm: Algorithm) -> Fraction | None:
+    """Units per second whatever others ask for."""
+    if isinstance(algorithm, Borrowing):
+        return Fraction(algorithm.assured * SECOND_US, algorithm.per_us)
+    return long_run_rate(algorithm)
+
+
+def _own_size(algorithm: Algorithm) -> int:
+    """Units at once whatever others ask for. What a pool lends is less than its burst, by the reserve."""
+    if isinstance(algorithm, Borrowing):
+        return algorithm.burst
+    if isinstance(algorithm, AdaptiveConcurrency):
+        return algorithm.least
+    return algorithm.lendable if isinstance(algorithm, Pool) else algorithm.capacity
 
 
 def long_run_rate(algorithm: Algorithm) -> Fraction | None:
-    """Units per second in the long run. None: it limits requests in flight."""
-    if isinstance(algorithm, TokenBucket | Gcra | LeakyBucket):
+    """Units per second in the long run, at most. None: it limits requests in flight."""
+    if isinstance(algorithm, TokenBucket | Gcra | LeakyBucket | Pool):
         return Fraction(algorithm.rate * SECOND_US, algorithm.per_us)
+    if isinstance(algorithm, Borrowing):
+        return Fraction((algorithm.ceiling or EXACT_MAX) * SECOND_US, algorithm.per_us)
     if isinstance(algorithm, FixedWindow | SlidingLog | SlidingCounter):
         return Fraction(algorithm.limit * SECOND_US, algorithm.window_us)
     if isinstance(algorithm, CalendarQuota):
@@ -224,12 +254,20 @@ def _words(limit: Limit, cost: int, costs: tuple[int, int]) -> str:
         words += f" for each {limit.subject}"
     if limit.unit == "cost" and max(costs) > 1:
         words += f", where a request costs {cost:,}"
-    return words
+    return f"{words}, {limit.adapt.words()}" if limit.adapt else words
 
 
 def _enforced_values(plan: Plan, endpoint: str) -> tuple[dict[str, object], int]:
     limits: dict[str, object] = {
-        key: (e.scope, e.limit.algorithm, e.limit.subject, e.limit.unit, e.limit.on_failure, e.limit.lease_ms)
+        key: (
+            e.scope,
+            e.limit.algorithm,
+            e.limit.subject,
+            e.limit.unit,
+            e.limit.on_failure,
+            e.limit.lease_ms,
+            e.limit.adapt,
+        )
         for key, e in plan.enforced(endpoint).items()
     }
     return limits, plan.cost(endpoint)
@@ -286,7 +324,9 @@ def tightened_limit(was: Effective | None, now: Effective, factor: float = 1.0) 
 
 def most_within(algorithm: Algorithm, window_s: int) -> float:
     """The most that can pass in a window of that length. For aligned windows: in one that is aligned too."""
-    if isinstance(algorithm, TokenBucket | Gcra | LeakyBucket):
+    if isinstance(algorithm, Borrowing):
+        return most_within(algorithm.most, window_s) if algorithm.most else inf
+    if isinstance(algorithm, TokenBucket | Gcra | LeakyBucket | Pool):
         return algorithm.capacity + algorithm.rate * window_s * SECOND_US / algorithm.per_us
     if isinstance(algorithm, FixedWindow | SlidingLog | SlidingCounter):
         return algorithm.limit * ceil_div(window_s * SECOND_US, algorithm.window_us)

@@ -16,8 +16,9 @@ from headroom_edge.keys import EVERYONE, EVERYONES_SHARD, EVERYONES_TENANT, base
 from quotas.policies.configuration_index import UTC, Book, Touched
 from quotas.policies.enforceable import endpoint_problem, global_problem
 from quotas.policies.layers import Layers
-from quotas.policies.plans import CompileError, PlanWriter, Terms, content_name, month_start_us
-from quotas.policies.resolve import Resolved, moments, resolve
+from quotas.policies.plans import PlanWriter, Terms, content_name, month_start_us
+from quotas.policies.problems import CompileError
+from quotas.policies.resolve import Resolved, global_scopes, moments, resolve
 from quotas.policies.shard_image import TABLE_FIELD, TABLE_VALUE, Delta, Image, ShardImage, canonical
 from quotas.policies.spec import Configuration, Policy, Tenant
 
@@ -208,24 +209,25 @@ class Compiler:
         home.put_entry(EVERYONE, tenant_number(EVERYONES_TENANT) + self._home.ref)
 
     def _good_globals(self, last_good: Mapping[str, Policy]) -> dict[str, Policy]:
-        kept = {scope: policy for scope, policy in last_good.items() if scope in self._book.globals}
-        good = {
-            scope: policy
-            for scope, policy in self._book.globals.items()
-            if self._is_good(Owner("global", scope), global_problem(policy, self._terms))
-        }
-        return kept | good
+        """The widest scopes first: a limit may borrow from one of a wider scope."""
+        good = {scope: policy for scope, policy in last_good.items() if scope in self._book.globals}
+        for scope in sorted(self._book.globals, key=lambda scope: len(global_scopes(scope))):
+            policy = self._book.globals[scope]
+            wider = {other: good[other] for other in global_scopes(scope)[1:] if other in good}
+            if self._is_good(Owner("global", scope), global_problem(policy, self._terms, wider)):
+                good[scope] = policy
+        return good
 
     def _is_good(self, owner: Owner, problem: str) -> bool:
         if problem:
             self.problems[owner] = problem
         return not problem
 
-    def _writer(self, zone: str) -> PlanWriter:
+    def _writer(self, zone: str, highest: str) -> PlanWriter:
         # Plans compiled without a limit that protects a backend would lift that limit.
         if missing := self._book.globals.keys() - self._terms.globals.keys():
             raise CompileError(f"global × {min(missing)} does not compile; correct it first")
-        return PlanWriter(self._terms, zone)
+        return PlanWriter(self._terms, zone, highest)
 
     def _compile_tier(self, name: str, *, is_edited: bool) -> None:
         """Of an unedited tier, only adds what is missing: a tenant may be the first of its time zone."""
@@ -255,8 +257,8 @@ class Compiler:
         return {ref: known.get(ref) or self._tier_piece(name, zone, side) for ref, (zone, side) in refs.items()}
 
     def _tier_piece(self, name: str, zone: str, is_canary: bool) -> Piece:
-        writer = self._writer(zone)
-        layers = _readable(Layers(self._book.tier_policies(name, is_canary)))
+        layers = _readable(Layers(self._book.tier_policies(name, is_canary), highest=self._book.tier_priority(name)))
+        writer = self._writer(zone, layers.highest)
         return Piece(writer.write_set(resolve(layers, moments(layers)[-1].at_us)), writer.fields)
 
     def _share(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
@@ -302,14 +304,14 @@ class Compiler:
         layers = _readable(self._book.layers(tenant))
         if layers.tenant or layers.overrides:
             return self._piece(layers, tenant.timezone)
-        key = (tenant.tier, self._book.is_canary(tenant), tenant.timezone, layers.handovers)
+        key = (tenant.tier, self._book.is_canary(tenant), tenant.timezone, layers.handovers, layers.highest)
         if key not in alike:
             alike[key] = self._piece(layers, tenant.timezone)
         return alike[key]
 
     def _piece(self, layers: Layers, zone: str) -> Piece:
         """A timeline of sets, if overrides start or end. Lua picks one by its clock."""
-        writer = self._writer(zone)
+        writer = self._writer(zone, layers.highest)
         timeline: list[tuple[int, str]] = []
         for moment in moments(layers):
             if moment.at_us < self.month_us:
@@ -336,7 +338,9 @@ def check_compiles(configuration: Configuration, touched: Touched, now_us: int, 
         name: tenant
         for name, tenant in configuration.tenants.items()
         if name in touched.tenants
-        or ((touched.common or tenant.tier in touched.tiers) and (name in custom or tenant.handovers))
+        or (
+            (touched.common or tenant.tier in touched.tiers) and (name in custom or tenant.handovers or tenant.priority)
+        )
     }
     tiers = {name for name in configuration.tiers if touched.common or name in touched.tiers}
     tiers |= {tenant.tier for tenant in concerned.values()}

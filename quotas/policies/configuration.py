@@ -28,6 +28,7 @@ from django.db import connection, transaction
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.utils import timezone
 
+from headroom_edge.plan.priority import Priority
 from quotas.models import Change, Endpoint, Limit, LimitName, Override, Policy, Revision
 from quotas.models.change import ChangeState
 from quotas.models.revision import newest_revision_number
@@ -48,6 +49,7 @@ from tenants.models import Tenant, Tier
 OVERRIDE_MEMORY = timedelta(days=400)
 USAGE_HASHES = 3  # of a shard, at most, while nobody drains
 ROWS_AT_ONCE = 10_000
+ENDPOINT_COLUMNS = ("number", "name", "default_cost", "priority", "target__target_us", "retired")
 COUNTER_BYTES = 100  # of Redis' memory, measured: 54 to 98
 
 
@@ -74,15 +76,15 @@ def configuration_part(
 
 
 def tenants_with_own_limits(*, tiers: Collection[str]) -> frozenset[str]:
-    """Tenants of these tiers that need a plan of their own, because they have policies, overrides or handovers."""
+    """Tenants of these tiers that need a plan of their own: they have policies, overrides, handovers or a priority."""
     of_tiers = {"tenant__tier__name__in": tiers}
-    handed_over = Tenant.objects.exclude(handovers=[]).filter(tier__name__in=tiers)
+    differing = Tenant.objects.filter(~Q(handovers=[]) | ~Q(priority=""), tier__name__in=tiers)
     return frozenset(
         Policy.objects.filter(**of_tiers)
         .values_list("tenant__name", flat=True)
         .union(
             Override.objects.filter(**of_tiers).values_list("tenant__name", flat=True),
-            handed_over.values_list("name", flat=True),
+            differing.values_list("name", flat=True),
         )
     )
 
@@ -147,6 +149,7 @@ class LimitRow(NamedTuple):
     mode: spec.Mode
     on_failure: spec.OnFailure
     lease_ms: int | None
+    adapt: dict[str, Any] | None
     revision: int
     carry: spec.Carry
     past: list[dict[str, Any]]
@@ -171,7 +174,7 @@ class OverrideRow(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ConfigurationRows:
     revision: int
-    tiers: dict[int, str]
+    tiers: dict[int, spec.Tier]
     endpoints: dict[int, spec.Endpoint]  # retired ones too, which past overrides name
     retired: frozenset[int]
     limit_names: dict[int, str]
@@ -186,13 +189,16 @@ class ConfigurationRows:
     def read(
         cls, tenants: QuerySet[Tenant], policies: QuerySet[Policy], overrides: QuerySet[Override]
     ) -> ConfigurationRows:
-        endpoints = list(Endpoint.objects.values_list("number", "name", "default_cost", "retired"))
+        endpoints = list(Endpoint.objects.values_list(*ENDPOINT_COLUMNS))
         policies = policies.order_by()
         return cls(
             revision=newest_revision_number(),
-            tiers=dict(Tier.objects.values_list("number", "name")),
-            endpoints={number: spec.Endpoint(number, name, cost) for number, name, cost, _ in endpoints},
-            retired=frozenset(number for number, _, _, retired in endpoints if retired),
+            tiers={row[0]: spec.Tier(*row) for row in Tier.objects.values_list("number", "name", "priority")},
+            endpoints={
+                number: spec.Endpoint(number, name, cost, cast("Priority", priority), target_us)
+                for number, name, cost, priority, target_us, _ in endpoints
+            },
+            retired=frozenset(number for number, *_, retired in endpoints if retired),
             limit_names=dict(LimitName.objects.values_list("number", "name")),
             tenants=_tenant_rows(tenants),
             handovers=dict(tenants.exclude(handovers=[]).values_list("number", "handovers")),
@@ -215,7 +221,7 @@ class ConfigurationRows:
         policies = tuple(self._policies(clock))
         return spec.Configuration(
             revision=self.revision,
-            tiers={name: spec.Tier(number, name) for number, name in self.tiers.items()},
+            tiers={tier.name: tier for tier in self.tiers.values()},
             endpoints={e.name: e for number, e in self.endpoints.items() if number not in self.retired},
             tenants={tenant.name: tenant for tenant in self._tenants(clock)},
             policies=policies,
@@ -227,16 +233,18 @@ class ConfigurationRows:
 
     def _tenants(self, clock: Clock) -> Iterator[spec.Tenant]:
         handovers = {number: handovers_load(stored, clock) for number, stored in self.handovers.items()}
-        for number, name, tier_id, is_refused, zone in self.tenants:
+        names = {number: tier.name for number, tier in self.tiers.items()}
+        for number, name, tier_id, is_refused, zone, priority in self.tenants:
             # The same text for all tenants of a zone: Postgres sends each its own.
-            yield spec.Tenant(number, name, self.tiers[tier_id], is_refused, intern(zone), handovers.get(number, ()))
+            past = handovers.get(number, ())
+            yield spec.Tenant(number, name, names[tier_id], is_refused, intern(zone), past, intern(priority))
 
     def _policies(self, clock: Clock) -> Iterable[spec.Policy]:
         limits: dict[int, list[LimitRow]] = defaultdict(list)
         for row in self.limits:
             limits[row.policy_id].append(row)
         for policy in self.policies:
-            tier = self.tiers[policy.tier_id] if policy.tier_id is not None else None
+            tier = self.tiers[policy.tier_id].name if policy.tier_id is not None else None
             whole = spec.Policy(policy.name, self._scope(policy), (), tier, policy.tenant_name)
             try:
                 own = (self._limit(row, clock) for row in limits[policy.id])
@@ -284,7 +292,7 @@ def _canary_change(row: Change, clock: Clock) -> CanaryChange:
 def _tenant_rows(tenants: QuerySet[Tenant]) -> Iterable[tuple[Any, ...]]:
     """An archived tenant is refused like a suspended one: were it left out, the stand-in would let it in."""
     is_refused = ExpressionWrapper(Q(suspended=True) | Q(archived_at__isnull=False), BooleanField())
-    rows = tenants.order_by().values_list("number", "name", "tier_id", is_refused, "timezone")
+    rows = tenants.order_by().values_list("number", "name", "tier_id", is_refused, "timezone", "priority")
     # A cursor takes two more round trips, which matter to a part, read while somebody waits.
     is_whole = not tenants.query.where
     return rows.iterator(chunk_size=ROWS_AT_ONCE) if is_whole else rows
@@ -296,7 +304,7 @@ def _policy_rows(policies: QuerySet[Policy]) -> Iterable[tuple[Any, ...]]:
 
 def _limit_rows(limits: QuerySet[Limit]) -> Iterable[tuple[Any, ...]]:
     what = ("policy_id", "name_id", "algorithm", "parameters", "subject", "unit", "mode", "on_failure", "lease_ms")
-    when = ("changed_revision_id", "carry", "past", "candidate", "adopts_candidate")
+    when = ("adapt", "changed_revision_id", "carry", "past", "candidate", "adopts_candidate")
     return limits.order_by().values_list(*what, *when)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from headroom_edge.algorithms.base import DAY_US
+from headroom_edge.plan.priority import highest
 from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.plans import uses_tenant_zone
 from quotas.policies.spec import Canary, Configuration, Endpoint, Override, Policy, Tenant, Tier
@@ -112,7 +113,8 @@ class Book:
 
     def is_customised(self, tenant: Tenant) -> bool:
         name = tenant.name
-        return bool(tenant.handovers) or name in self._tenant_policies or name in self._overrides
+        own = name in self._tenant_policies or name in self._overrides
+        return own or bool(tenant.handovers or tenant.priority)
 
     def layers(self, tenant: Tenant) -> Layers:
         return Layers(
@@ -120,7 +122,11 @@ class Book:
             self._tenant_policies.get(tenant.name, {}),
             tenant.handovers,
             self._overrides.get(tenant.name, ()),
+            highest(self.tier_priority(tenant.tier), tenant.priority),
         )
+
+    def tier_priority(self, tier: str) -> str:
+        return self.tiers[tier].priority if tier in self.tiers else ""
 
     def tier_policies(self, tier: str, is_canary: bool = False) -> Mapping[str, Policy]:
         policies, canary = self._tier_policies.get(tier, {}), self._canaries.get(tier)

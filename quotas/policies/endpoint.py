@@ -1,4 +1,4 @@
-"""Endpoints as an author declares them: name, method, path template, default cost, hints."""
+"""Endpoints as an author declares them: name, method, path template, default cost, priority, hints."""
 
 import re
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from headroom_edge.algorithms.base import ParameterError, WholeNumber, shown
+from headroom_edge.plan.priority import PRIORITIES, USUAL, Priority, priority_of
 from quotas.policies.problems import Problem, Problems, mapping, unknown_field, unknown_fields
 from quotas.policies.spec import ENDPOINT_PART, EVERYWHERE, METHODS, MOST_COST
 
@@ -28,6 +29,7 @@ ENDPOINT_FIELDS: dict[str, dict[str, Any]] = {
     "method": {"enum": list(METHODS), "default": "*"},
     "path": {"type": "string", "pattern": f"^(/|(/{_SEGMENT})+/?)?$", "maxLength": LONGEST_PATH, "default": ""},
     "default_cost": {**DEFAULT_COST.schema(), "default": 1},
+    "priority": {"enum": list(PRIORITIES), "default": USUAL, "description": "a full pool refuses the last ones first"},
     "hints": {"type": "object", "properties": HINT_FIELDS, "additionalProperties": False},
 }
 
@@ -51,6 +53,7 @@ class DeclaredEndpoint:
     path: str = ""
     default_cost: int = 1
     hints: Hints = Hints()
+    priority: Priority = USUAL
 
     @property
     def route(self) -> tuple[str, str]:
@@ -70,9 +73,10 @@ def parse_endpoint(raw: object, path: str = "") -> DeclaredEndpoint | list[Probl
     template = problems.attempt(lambda: path_template(fields.get("path", "")))
     cost = problems.attempt(lambda: default_cost(fields))
     hints = problems.attempt(lambda: _hints(fields.get("hints", {})))
+    priority = problems.attempt(lambda: read_priority(fields.get("priority", USUAL)))
     if problems.found or name is None or method is None or template is None or cost is None or hints is None:
         return problems.found
-    return DeclaredEndpoint(name, method, template, cost, hints)
+    return DeclaredEndpoint(name, method, template, cost, hints, priority or USUAL)
 
 
 def endpoint_name(value: object) -> str:
@@ -118,6 +122,18 @@ def default_cost(fields: Mapping[str, Any]) -> int:
     if cost > MOST_COST:
         raise ParameterError("default_cost", f"default_cost is at most {MOST_COST:,}", "cost")
     return cost
+
+
+def read_priority(value: object) -> Priority:
+    if priority := priority_of(value):
+        return priority
+    message = f"priority cannot be {shown(value)}; use one of {', '.join(PRIORITIES)}"
+    raise ParameterError("priority", message, "priority")
+
+
+def highest_priority(value: object) -> str:
+    """Of a tier or a tenant. Empty: it lowers nothing."""
+    return "" if value == "" else read_priority(value)
 
 
 def _variable(segment: str) -> str | None:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from quotas.policies.layers import Layers
-from quotas.policies.plans import ENDPOINT_NUMBER_MAX, CompileError, PlanWriter, Terms, uses_tenant_zone
+from quotas.policies.plans import ENDPOINT_NUMBER_MAX, PlanWriter, Terms, uses_tenant_zone
+from quotas.policies.problems import CompileError
 from quotas.policies.resolve import PatchError, Resolved, merged, resolve, scaled
 from quotas.policies.spec import EVERYWHERE, MOST_COST, Endpoint, Limit, Override, Policy
 
@@ -18,14 +19,14 @@ def endpoint_problem(endpoint: Endpoint) -> str:
     return ""
 
 
-def global_problem(policy: Policy, terms: Terms) -> str:
-    """Empty: no problem."""
+def global_problem(policy: Policy, terms: Terms, wider: Mapping[str, Policy]) -> str:
+    """Empty: no problem. `wider`: the global policies that apply where this one does."""
     if policy.problem:
         return policy.problem
     if uses_tenant_zone([policy]):
         return "timezone of a global calendar_quota cannot be tenant; name one, such as UTC"
     try:
-        PlanWriter(terms.with_globals({policy.endpoint: policy}), "UTC").write_set(Resolved((), {}))
+        PlanWriter(terms.with_globals({**wider, policy.endpoint: policy}), "UTC").write_set(Resolved((), {}))
     except CompileError as error:
         return str(error)
     return ""

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from headroom_edge.plan.priority import USUAL
 from quotas.policies.document import Document
 from quotas.policies.endpoint import DeclaredEndpoint
 from quotas.policies.limit_codec import DEFAULTS, fields_of, limit_fields
@@ -27,8 +28,8 @@ def _said(tier: DeclaredTier) -> dict[str, Any]:
     return {field: value for field, value in asdict(tier).items() if field != "name" and value is not None}
 
 
-def tier_state(label: str, description: str) -> dict[str, Any]:
-    return given(label=label, description=description)
+def tier_state(label: str, description: str, priority: str) -> dict[str, Any]:
+    return given(label=label, description=description, priority=priority)
 
 
 def tier_after(live: Mapping[str, Any] | None, said: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,12 +51,13 @@ def without_candidates(state: Mapping[str, Any] | None) -> Mapping[str, Any] | N
 
 def endpoint_state(endpoint: DeclaredEndpoint) -> dict[str, Any]:
     hints = {name: value for name, value in asdict(endpoint.hints).items() if value is not None}
-    return {
-        "method": endpoint.method,
-        "path": endpoint.path,
-        "default_cost": endpoint.default_cost,
-        "hints": hints,
-    }
+    fields = {"method": endpoint.method, "path": endpoint.path, "default_cost": endpoint.default_cost, "hints": hints}
+    return fields | given_priority(endpoint.priority)
+
+
+def given_priority(priority: str) -> dict[str, str]:
+    """Unless it is the usual one, which endpoints had before there were priorities."""
+    return {"priority": priority} if priority != USUAL else {}
 
 
 def policy_state(policy: Policy) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from headroom_edge.plan.priority import highest
 from quotas.policies.spec import EVERYWHERE, Canary, Configuration, Handover, Limit, Override, Policy, Tenant
 
 
@@ -23,6 +24,7 @@ class Layers:
     tenant: Mapping[str, Policy] = field(default_factory=dict)
     handovers: tuple[Handover, ...] = ()
     overrides: tuple[Override, ...] = ()
+    highest: str = ""  # the highest priority of requests; empty: the endpoint's
 
     @property
     def is_plain(self) -> bool:
@@ -55,10 +57,15 @@ class PolicyIndex:
     globals: Mapping[str, Policy]
     overrides: Mapping[str, tuple[Override, ...]]
     canaries: Mapping[str, Canary] = field(default_factory=dict)  # by tier
+    priorities: Mapping[str, str] = field(default_factory=dict)  # by tier
 
     @classmethod
     def of(
-        cls, policies: Iterable[Policy], overrides: Iterable[Override], canaries: Iterable[Canary] = ()
+        cls,
+        policies: Iterable[Policy],
+        overrides: Iterable[Override],
+        canaries: Iterable[Canary] = (),
+        priorities: Mapping[str, str] | None = None,
     ) -> "PolicyIndex":
         tiers: dict[str, dict[str, Policy]] = defaultdict(dict)
         tenants: dict[str, dict[str, Policy]] = defaultdict(dict)
@@ -73,24 +80,29 @@ class PolicyIndex:
         by_tenant: dict[str, tuple[Override, ...]] = {}
         for override in sorted(overrides, key=lambda o: o.id):
             by_tenant[override.tenant] = (*by_tenant.get(override.tenant, ()), override)
-        return cls(dict(tiers), dict(tenants), everyone, by_tenant, {canary.tier: canary for canary in canaries})
+        by_tier = {canary.tier: canary for canary in canaries}
+        return cls(dict(tiers), dict(tenants), everyone, by_tenant, by_tier, priorities or {})
 
     @classmethod
     def of_configuration(cls, configuration: Configuration) -> "PolicyIndex":
-        return cls.of(configuration.policies, configuration.overrides, configuration.canaries)
+        priorities = {tier.name: tier.priority for tier in configuration.tiers.values()}
+        return cls.of(configuration.policies, configuration.overrides, configuration.canaries, priorities)
 
     def of_tier(self, tier: str, *, is_canary: bool = False) -> Layers:
         policies, canary = self.tiers.get(tier, {}), self.canaries.get(tier)
-        return Layers({**policies, **canary.policies} if is_canary and canary else policies)
+        tried = {**policies, **canary.policies} if is_canary and canary else policies
+        return Layers(tried, highest=self.priorities.get(tier, ""))
 
     def is_canary(self, tenant: str, tier: str) -> bool:
         canary = self.canaries.get(tier)
         return canary is not None and canary.has(tenant)
 
     def of_tenant(self, tenant: Tenant) -> Layers:
+        tier = self.of_tier(tenant.tier, is_canary=self.is_canary(tenant.name, tenant.tier))
         return Layers(
-            self.of_tier(tenant.tier, is_canary=self.is_canary(tenant.name, tenant.tier)).tier,
+            tier.tier,
             self.tenants.get(tenant.name, {}),
             tenant.handovers,
             self.overrides.get(tenant.name, ()),
+            highest(tier.highest, tenant.priority),
         )

@@ -13,10 +13,12 @@ A name is never part of a limit's fields; a list of limits puts it in front (`li
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any, Protocol, cast, get_args
 
 from headroom_edge.algorithms import ALGORITHMS, FIELDS
+from headroom_edge.algorithms.adaptive_concurrency import AdaptiveConcurrency
 from headroom_edge.algorithms.base import (
     Algorithm,
     Duration,
@@ -28,7 +30,10 @@ from headroom_edge.algorithms.base import (
 )
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
 from headroom_edge.algorithms.concurrency import Concurrency
+from headroom_edge.algorithms.sharing import Borrowing, Pool
 from headroom_edge.plan.subject import DIMENSION, MOST_ALTERNATIVES, MOST_DIMENSIONS, Subject
+from quotas.policies.adapt import ADAPTING, Adapt, problem_of
+from quotas.policies.adapt import SCHEMA as ADAPT
 from quotas.policies.problems import MOST_UNKNOWN, unknown_field
 from quotas.policies.spec import (
     LEASE_MS,
@@ -52,7 +57,8 @@ Clock = Callable[[int], int]
 
 CANDIDATE = "candidate"
 DECIMALS = "decimals"  # in stored parameters only
-RATED = (TokenBucket, Gcra, LeakyBucket)
+RATED = (TokenBucket, Gcra, LeakyBucket, Pool)
+IN_FLIGHT = (Concurrency, AdaptiveConcurrency)
 CHOICES: dict[str, tuple[str, ...]] = {
     "unit": get_args(Unit),
     "mode": get_args(Mode),
@@ -61,8 +67,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
 DEFAULTS = {"unit": "requests", "mode": "enforce", "on_failure": "open"}
 NAME = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
 
-# A lease would break the spacing of departures, and a block of requests in flight cannot be given back in time.
-NEVER_LEASED = (LeakyBucket.name, Concurrency.name)
+# A lease would break the spacing of departures, a block of requests in flight cannot be given back in time, and what
+# is lent depends on what others ask for.
+NEVER_LEASED = (LeakyBucket.name, Concurrency.name, AdaptiveConcurrency.name, Pool.name, Borrowing.name)
 NEVER = "never"
 MILLISECOND_US = 1_000
 LEASE = {
@@ -83,6 +90,7 @@ COMMON_FIELDS: dict[str, dict[str, Any]] = {
     },
     **{field: {"enum": list(choices), "default": DEFAULTS[field]} for field, choices in CHOICES.items()},
     "lease": LEASE,
+    "adapt": ADAPT,
 }
 
 
@@ -103,6 +111,8 @@ class LimitColumns(Protocol):
     def on_failure(self) -> str: ...
     @property
     def lease_ms(self) -> int | None: ...
+    @property
+    def adapt(self) -> Stored | None: ...
     @property
     def candidate(self) -> Stored | None: ...
 
@@ -147,7 +157,8 @@ def row_fields(row: LimitColumns, stored: Stored | None = None) -> dict[str, Any
     """`stored`: another algorithm in place of the row's own."""
     own = fields_of_stored(stored or row_stored(row))
     common = {"subject": row.subject, "unit": row.unit, "mode": row.mode, "on_failure": row.on_failure}
-    return fitting_lease({**own, **common, **_lease_fields(row.lease_ms)})
+    adapt = {} if row.adapt is None else {"adapt": dict(row.adapt)}
+    return fitting({**own, **common, **_lease_fields(row.lease_ms), **adapt})
 
 
 def row_state(row: LimitColumns) -> dict[str, Any]:
@@ -165,6 +176,7 @@ def row_limit(name: str, row: LimitColumns) -> Limit:
         cast("Mode", row.mode),
         cast("OnFailure", row.on_failure),
         row.lease_ms,
+        Adapt.parse(row.adapt) if row.adapt else None,
         candidate=algorithm_load(row.candidate) if row.candidate else None,
     )
 
@@ -209,6 +221,7 @@ def limit_fields(limit: Limit) -> dict[str, Any]:
         "mode": limit.mode,
         "on_failure": limit.on_failure,
         **_lease_fields(limit.lease_ms),
+        **({} if limit.adapt is None else {"adapt": limit.adapt.describe()}),
     }
 
 
@@ -221,10 +234,12 @@ def lease_text(lease_ms: int) -> str:
     return format_duration(lease_ms * MILLISECOND_US) if lease_ms else NEVER
 
 
-def fitting_lease(fields: Fields) -> dict[str, Any]:
-    """Drops the length of a lease that an algorithm in place of another does not allow."""
-    is_unfit = fields["algorithm"] in NEVER_LEASED and fields.get("lease") != NEVER
-    return {field: value for field, value in fields.items() if field != "lease" or not is_unfit}
+def fitting(fields: Fields) -> dict[str, Any]:
+    """Drops what an algorithm in place of another does not allow: the length of a lease, or to adapt."""
+    unfit = {"lease"} if fields["algorithm"] in NEVER_LEASED and fields.get("lease") != NEVER else set()
+    if fields["algorithm"] not in ADAPTING:
+        unfit.add("adapt")
+    return {field: value for field, value in fields.items() if field not in unfit}
 
 
 def limit_parse(name: str, fields: Fields) -> Limit:
@@ -238,30 +253,46 @@ def limit_parse(name: str, fields: Fields) -> Limit:
 def limit_read(name: str, fields: Fields) -> Limit | list[ParameterError]:
     """The limit, or everything that is wrong with its fields."""
     rest, errors = dict(fields), list[ParameterError]()
-    chosen: dict[str, Any] = {}
-    for field in CHOICES:
-        try:
-            chosen[field] = _choice(rest, field)
-        except ParameterError as error:
-            errors.append(error)
-    try:
-        chosen["subject"] = _subject(rest.pop("subject", "tenant"))
-    except ParameterError as error:
-        errors.append(error)
-    try:
-        chosen["lease_ms"] = _lease_ms(rest.pop("lease")) if "lease" in rest else None
-    except ParameterError as error:
-        errors.append(error)
+    chosen = dict(_common(rest, errors))
     algorithm = _algorithm(rest)
     if isinstance(algorithm, list):
         return errors + algorithm
-    if algorithm.kind == "c" and chosen.get("unit") == "cost":
-        message = "unit cannot be cost for concurrency, which counts requests in flight; use requests"
-        errors.append(ParameterError("unit", message, "unit"))
+    errors.extend(_unfit(name, algorithm, chosen))
+    return errors or Limit(name, algorithm=algorithm, **chosen)
+
+
+def _common(rest: dict[str, Any], errors: list[ParameterError]) -> Iterator[tuple[str, Any]]:
+    """The fields that every algorithm has, by the names of `spec.Limit`; takes them out of `rest`."""
+    readers: dict[str, Callable[[], Any]] = {
+        **{field: partial(_choice, rest, field) for field in CHOICES},
+        "subject": lambda: _subject(rest.pop("subject", "tenant")),
+        "lease_ms": lambda: _lease_ms(rest.pop("lease")) if "lease" in rest else None,
+        "adapt": lambda: _adapt(rest.pop("adapt", None)),
+    }
+    for name, reader in readers.items():
+        try:
+            yield name, reader()
+        except ParameterError as error:
+            errors.append(error)
+
+
+def _unfit(name: str, algorithm: Algorithm, chosen: Fields) -> Iterator[ParameterError]:
+    """What the algorithm does not allow."""
+    if isinstance(algorithm, IN_FLIGHT) and chosen.get("unit") == "cost":
+        message = f"unit cannot be cost for {algorithm.name}, which counts requests in flight; use requests"
+        yield ParameterError("unit", message, "unit")
+    if isinstance(algorithm, Borrowing) and algorithm.parent == name:
+        message = "parent cannot be the limit itself; name the pool that it borrows from"
+        yield ParameterError("parent", message)
     if algorithm.name in NEVER_LEASED and chosen.get("lease_ms"):
         message = f"lease cannot be a duration for {algorithm.name}, which is never leased; remove it or write never"
-        errors.append(ParameterError("lease", message, "lease"))
-    return errors or Limit(name, algorithm=algorithm, **chosen)
+        yield ParameterError("lease", message, "lease")
+    if chosen.get("adapt") and (unfit := problem_of(algorithm)):
+        yield unfit
+
+
+def _adapt(value: Any) -> Adapt | None:
+    return None if value is None else Adapt.parse(value)
 
 
 def _choice(rest: dict[str, Any], field: str) -> str:
@@ -302,7 +333,8 @@ def _algorithm(rest: dict[str, Any]) -> Algorithm | list[ParameterError]:
         given = "is missing" if name is None else f"cannot be {shown(name)}"
         message = f"algorithm {given}; use one of {', '.join(ALGORITHMS)}"
         return [ParameterError("algorithm", message, "unknown_algorithm")]
-    kind, known = ALGORITHMS[name], (*FIELDS[name], "name", "algorithm", *COMMON_FIELDS)
+    common = [field for field in COMMON_FIELDS if field != "adapt" or name in ADAPTING]
+    kind, known = ALGORITHMS[name], (*FIELDS[name], "name", "algorithm", *common)
     others = islice((field for field in rest if field not in FIELDS[name]), MOST_UNKNOWN)
     unknown = [unknown_field(field, known, name) for field in others]
     sent = set(rest)

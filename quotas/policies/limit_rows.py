@@ -14,9 +14,16 @@ from quotas.lookups import find_endpoint, find_tenant, find_tier, next_number
 from quotas.models import Endpoint, Limit, LimitName, Policy
 from quotas.models.policy import CANDIDATE_SUFFIX, LIMIT_NUMBERS
 from quotas.policies import spec
+from quotas.policies.adapt import ADAPTING
 from quotas.policies.carry_over import Formers, Place, former_limits, generations, hand_over_limits, layers_of
 from quotas.policies.layers import Layers
-from quotas.policies.limit_codec import NEVER_LEASED, algorithm_dump, generations_dump, limit_parse, row_stored
+from quotas.policies.limit_codec import (
+    NEVER_LEASED,
+    algorithm_dump,
+    generations_dump,
+    limit_parse,
+    row_stored,
+)
 from quotas.policies.spec import PAST_GENERATIONS
 from tenants.models import Tenant, Tier
 
@@ -50,6 +57,8 @@ def change_parameters(opened: Draft, row: Limit, stored: Mapping[str, Any]) -> N
     row.algorithm, row.parameters = stored["algorithm"], stored["parameters"]
     if row.algorithm in NEVER_LEASED and row.lease_ms:
         row.lease_ms = None
+    if row.algorithm not in ADAPTING:
+        row.adapt = None
     row.changed_revision_id, row.carry, row.adopts_candidate = opened.number, opened.carry, False
 
 
@@ -152,3 +161,4 @@ def fill_limit(opened: Draft, row: Limit, limit: spec.Limit) -> None:
         change_parameters(opened, row, stored)
     row.subject, row.unit, row.mode, row.on_failure = str(limit.subject), limit.unit, limit.mode, limit.on_failure
     row.lease_ms = limit.lease_ms
+    row.adapt = limit.adapt.describe() if limit.adapt else None

@@ -11,9 +11,18 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple, cast
 
+from headroom_edge.algorithms.adapted import longest_ms
+from headroom_edge.algorithms.adaptive_concurrency import DEFAULT_TARGET_US, AdaptiveConcurrency
 from headroom_edge.algorithms.base import DAY_US, SECOND_US, Algorithm
+from headroom_edge.algorithms.bucket import Gcra, TokenBucket
 from headroom_edge.algorithms.calendar_quota import LONGEST_DAYS, TENANT_ZONE, CalendarQuota, calendar_text
+from headroom_edge.algorithms.sharing import Pool
 from headroom_edge.keys import base36
+from headroom_edge.observations import bucket_of
+from headroom_edge.plan.priority import USUAL, Priority, lowest, number_of
+from quotas.policies.adapt import problem_of, scope_problem
+from quotas.policies.chains import Chain, chains_of
+from quotas.policies.problems import CompileError
 from quotas.policies.resolve import Effective, Resolved, globals_at
 from quotas.policies.shard_image import canonical
 from quotas.policies.spec import EVERYWHERE, TURNS, Endpoint, Generation, Limit, Policy, repeat_tags
@@ -25,10 +34,6 @@ CALENDAR_DAYS = 31 + 2 * 366  # 24 months from the last day of the month it is c
 CANDIDATE = "~candidate"  # suffix of the limit's name, under which a candidate has its number
 
 _MODES = {"enforce": "e", "shadow": "s"}
-
-
-class CompileError(ValueError):
-    """A configuration that cannot be enforced. The message names the field and says what to change."""
 
 
 def content_name(text: str) -> str:
@@ -51,16 +56,21 @@ class Terms:
     month_us: int
     services: Mapping[str, tuple[str, ...]]  # `payments:*` → its endpoints
     global_endpoints: frozenset[str]  # those that a global policy names, by itself or by its service
+    unusual: Mapping[Priority, frozenset[str]]  # priority → its endpoints, without those of the usual one
     are_globals_elsewhere: bool = False  # in a cluster they have plans of their own, at their home
 
     @classmethod
     def of(cls, endpoints: Mapping[str, Endpoint], limit_numbers: Mapping[str, int], month_us: int) -> "Terms":
         """Without global policies."""
         services: dict[str, list[str]] = defaultdict(list)
+        unusual: dict[Priority, list[str]] = defaultdict(list)
         for endpoint in endpoints.values():
             services[f"{endpoint.service}:*"].append(endpoint.name)
+            if endpoint.priority != USUAL:
+                unusual[endpoint.priority].append(endpoint.name)
         members = {scope: tuple(names) for scope, names in services.items()}
-        return cls(endpoints, limit_numbers, {}, month_us, members, frozenset())
+        ranked = {priority: frozenset(names) for priority, names in unusual.items()}
+        return cls(endpoints, limit_numbers, {}, month_us, members, frozenset(), ranked)
 
     def with_globals(self, policies: Mapping[str, Policy]) -> "Terms":
         """The cost depends on these policies and the endpoints they name, not on all endpoints."""
@@ -82,6 +92,7 @@ class PlanWriter:
 
     terms: Terms
     zone: str  # the tenant's time zone
+    highest: str = ""  # the highest priority that its tier and itself let a request have
     fields: dict[str, str] = field(default_factory=dict)
     _made: dict[tuple[int, bool], tuple[Member, list[dict[str, Any]]]] = field(default_factory=dict)
 
@@ -95,18 +106,42 @@ class PlanWriter:
         return self._write("s", canonical(plans))
 
     def _endpoints(self, resolved: Resolved) -> frozenset[str]:
-        return self.terms.global_endpoints | set(resolved.own)
+        return self.terms.global_endpoints | set(resolved.own) | self._ranked(resolved)
+
+    def _ranked(self, resolved: Resolved) -> frozenset[str]:
+        """Endpoints that share the limits of `*`, a pool among them, but not its priority."""
+        if not _has_pool(self._here(self._applied(resolved, EVERYWHERE))):
+            return frozenset()
+        usual = self._priority(EVERYWHERE)
+        ranked = (names for own, names in self.terms.unusual.items() if lowest(own, self.highest) != usual)
+        return frozenset().union(*ranked)
+
+    def _applied(self, resolved: Resolved, endpoint: str) -> list[Effective]:
+        return _switched_on((*resolved.at(endpoint), *globals_at(self.terms.globals, endpoint)))
+
+    def _here(self, applied: list[Effective]) -> list[Effective]:
+        return [e for e in applied if not (e.is_global and self.terms.are_globals_elsewhere)]
+
+    def _priority(self, endpoint: str) -> Priority:
+        known = self.terms.endpoints.get(endpoint)
+        return lowest(known.priority if known else USUAL, self.highest)
 
     def _write_plan(self, resolved: Resolved, endpoint: str) -> str:
-        applied = _switched_on((*resolved.at(endpoint), *globals_at(self.terms.globals, endpoint)))
+        applied = self._applied(resolved, endpoint)
         _check_plan(applied, endpoint)
+        chains = chains_of(applied, endpoint, is_cluster=self.terms.are_globals_elsewhere)
         own = {effective.limit.name for effective in resolved.own.get(endpoint, ())}
         replaced = [e for e in _switched_on(resolved.everywhere) if e.limit.name in own]
-        here = [e for e in applied if not (e.is_global and self.terms.are_globals_elsewhere)]
-        groups = [self._group(members) for members in _grouped(here, replaced)]
+        here = self._here(applied)
+        grouped = _grouped(here, replaced)
+        groups = [self._group(members) for members in grouped]
         plan: dict[str, Any] = {"f": _failure_profile(here), "g": groups}
+        if places := self._chain_places(chains, grouped, groups):
+            plan["ch"] = places
         if len(here) < len(applied):
             plan["G"] = {e.limit.name: self._number(e.limit.name) for e in applied if e.is_global}
+        if _has_pool(here) and (priority := self._priority(endpoint)) != USUAL:
+            plan["pr"] = number_of(priority)
         return self._write("p", canonical(plan))
 
     def _group(self, members: list[Member]) -> dict[str, Any]:
@@ -122,8 +157,23 @@ class PlanWriter:
             group["a"] = 1
         if first.limit.subject.alternatives:
             group["d"] = first.limit.subject.alternatives
-        group["ttl"] = max(algorithm.ttl_ms() for m in members for algorithm in _in_use(m.effective.limit))
+        limits = [member.effective.limit for member in members]
+        group["ttl"] = max(_ttl_ms(limit, algorithm) for limit in limits for algorithm in _in_use(limit))
         return group
+
+    def _chain_places(
+        self, chains: Iterable[Chain], grouped: list[list[Member]], groups: list[dict[str, Any]]
+    ) -> list[list[list[int]]]:
+        """For each chain that is judged here, leaf first: the group and the place in it, both counted from 1."""
+        numbers = {_group_key(members[0].effective): number for number, members in enumerate(grouped, start=1)}
+
+        def place(effective: Effective) -> list[int]:
+            group = numbers[_group_key(effective)]
+            rows = [row["i"] for row in groups[group - 1]["l"]]
+            return [group, rows.index(self._number(effective.limit.name)) + 1]
+
+        here = (chain for chain in chains if _group_key(chain.leaf) in numbers)
+        return sorted([place(effective) for effective in chain.path] for chain in here)
 
     def _rows(self, member: Member) -> list[dict[str, Any]]:
         """Cached: most plans of a set share most rows. The cache keeps the member, so that its id is not reused."""
@@ -137,7 +187,7 @@ class PlanWriter:
         limit = member.effective.limit
         number = self._number(limit.name)
         turn, *past_turns = repeat_tags((Generation(limit.algorithm, limit.since_us, limit.carry), *limit.past))
-        row = self._row(limit, limit.algorithm, number, turn)
+        row = self._row(limit, limit.algorithm, number, turn) | self._adapting(member.effective, limit.algorithm)
         row |= {"m": _MODES[limit.mode], "name": limit.name, "T": limit.since_us, "cm": limit.carry}
         if limit.past:
             row["past"] = [self._past(*told) for told in zip(limit.past, past_turns, strict=True)]
@@ -145,14 +195,27 @@ class PlanWriter:
             row["x"] = 1
         if limit.adopts_candidate:
             row["ad"] = self._number(limit.name + CANDIDATE)
-        yield row
+        yield self._with_target(row, member.effective)
         if limit.candidate is None:
             return
         candidate = self._row(limit, limit.candidate, self._number(limit.name + CANDIDATE))
+        candidate |= self._adapting(member.effective, limit.candidate)
         candidate |= {"m": "c", "name": limit.name, "T": 0, "cm": "reset", "r": number}
         if member.is_replaced:
             candidate["x"] = 1
-        yield candidate
+        yield self._with_target(candidate, member.effective)
+
+    def _with_target(self, row: dict[str, Any], effective: Effective) -> dict[str, Any]:
+        """A calibrated target is no parameter: it changes with the endpoint's latency, and its state stays."""
+        if row["k"] != AdaptiveConcurrency.kind or "tg" in row:
+            return row
+        endpoint = self.terms.endpoints.get(effective.scope)
+        if endpoint is None:
+            raise CompileError(
+                f"target of limit {effective.limit.name} ({effective.source}) cannot be calibrated, because only the "
+                "latency of one endpoint is known; write a duration, or attach the policy to an endpoint"
+            )
+        return row | {"tg": endpoint.target_us or DEFAULT_TARGET_US}
 
     def _row(self, limit: Limit, algorithm: Algorithm, number: int, turn: int = 0) -> dict[str, Any]:
         window, rule = algorithm.window, self._rule(algorithm)
@@ -161,6 +224,14 @@ class PlanWriter:
         if limit.lease_ms is not None:
             row["le"] = limit.lease_ms
         return row | {"u": 1} if limit.unit == "requests" else row
+
+    def _adapting(self, effective: Effective, algorithm: Algorithm) -> dict[str, Any]:
+        """A candidate adapts as its limit does, if it can. A pinned limit needs no loop."""
+        adapt = effective.limit.adapt
+        if adapt is None or problem_of(algorithm):
+            return {}
+        loop = self._write("a", canonical(loop_of(effective))) if adapt.pin is None else ""
+        return {"fa": [loop, adapt.least, adapt.most]}
 
     def _past(self, generation: Generation, turn: int) -> list[Any]:
         algorithm = generation.algorithm
@@ -205,6 +276,27 @@ def uses_tenant_zone(policies: Iterable[Policy]) -> bool:
 
 def _in_use(limit: Limit) -> tuple[Algorithm, ...]:
     return (limit.algorithm, limit.candidate) if limit.candidate else (limit.algorithm,)
+
+
+def _ttl_ms(limit: Limit, algorithm: Algorithm) -> int:
+    if limit.adapt and isinstance(algorithm, TokenBucket | Gcra):
+        return longest_ms(algorithm, limit.adapt.least)
+    return algorithm.ttl_ms()
+
+
+def loop_of(effective: Effective) -> list[Any]:
+    """What hr_observe needs to compute the factor (lua/health.lua), after the endpoint. Equal ones share their factor.
+
+    A rate only if all traffic of the endpoint shares one counter of requests: answers are then a share of it.
+    """
+    limit, adapt = effective.limit, effective.limit.adapt
+    if adapt is None:
+        raise ValueError(f"limit {limit.name} does not adapt")
+    rate, algorithm = 0.0, limit.algorithm
+    is_shared = effective.is_global and not limit.subject.alternatives and limit.unit == "requests"
+    if is_shared and isinstance(algorithm, TokenBucket | Gcra):
+        rate = round(algorithm.rate * SECOND_US / algorithm.per_us, 3)
+    return [effective.scope, rate, bucket_of(adapt.slow_us), adapt.errors, adapt.floor, adapt.ceiling]
 
 
 class Rule(NamedTuple):
@@ -256,6 +348,10 @@ def _switched_on(limits: Iterable[Effective]) -> list[Effective]:
     return [effective for effective in limits if effective.limit.mode != "off"]
 
 
+def _has_pool(limits: Iterable[Effective]) -> bool:
+    return any(isinstance(effective.limit.algorithm, Pool) for effective in limits)
+
+
 def _grouped(applied: list[Effective], replaced: list[Effective]) -> list[list[Member]]:
     """One group for each (global?, scope, subject), global ones last."""
     groups: dict[tuple[bool, str, str], list[Member]] = defaultdict(list)
@@ -277,6 +373,8 @@ def _check_plan(applied: list[Effective], endpoint: str) -> None:
         raise CompileError(
             f"{count} limits apply to endpoint {endpoint!r}; the maximum is {LIMITS_MAX}, so remove some"
         )
+    if unfit := next((e for e in applied if e.limit.adapt and e.scope.endswith(EVERYWHERE)), None):
+        raise CompileError(f"limit {unfit.limit.name} ({unfit.source}): {scope_problem(unfit.scope)}")
     enforced = [effective for effective in applied if effective.limit.mode == "enforce"]
     shapers = [f"{e.limit.name} ({e.source})" for e in enforced if e.limit.algorithm.kind == "l"]
     if len(shapers) > 1:

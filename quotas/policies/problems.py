@@ -23,6 +23,10 @@ LAST_YEAR = 2199
 WITHIN = f"write a year from {FIRST_YEAR} to {LAST_YEAR}"
 
 
+class CompileError(ValueError):
+    """A configuration that cannot be enforced. The message names the field and says what to change."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     path: str  # policies[0].limits[1].window

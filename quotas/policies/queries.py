@@ -8,9 +8,12 @@ from typing import Final
 from django.db.models import F, Max, Prefetch, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 
+from headroom_edge.algorithms.sharing import Borrowing, Pool
 from quotas.keyset import SortColumn
 from quotas.models import Limit, Policy
+from quotas.policies.limit_codec import algorithm_load, row_stored
 from quotas.policies.spec import EVERYWHERE
+from tenants.models import Tenant
 
 KINDS: Final = {
     "tenant": Q(tenant__isnull=False),
@@ -43,6 +46,23 @@ def policies_found(wanted: PolicyFilter) -> QuerySet[Policy]:
 
 def policy_read(name: str) -> Policy | None:
     return _whole(Policy.objects.filter(name=name)).first()
+
+
+def lender_read(name: str, *, tier: str | None, tenant: str | None) -> Pool | Borrowing | None:
+    """The limit that a limit of this tier or tenant would borrow from: its own, its tier's, or everyone's."""
+    rows = Limit.objects.filter(name__name=name, algorithm__in=(Pool.name, Borrowing.name)).exclude(mode="off")
+    owner = Q(policy__tier=None, policy__tenant=None)
+    if tenant:
+        owner |= Q(policy__tenant__name=tenant) | Q(policy__tier__in=Tenant.objects.filter(name=tenant).values("tier"))
+    if tier:
+        owner |= Q(policy__tier__name=tier)
+    first = (
+        rows.filter(owner)
+        .order_by(F("policy__tenant").asc(nulls_last=True), F("policy__tier").asc(nulls_last=True))
+        .first()
+    )
+    algorithm = algorithm_load(row_stored(first)) if first else None
+    return algorithm if isinstance(algorithm, Pool | Borrowing) else None
 
 
 def _whole(rows: QuerySet[Policy]) -> QuerySet[Policy]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from headroom_edge.algorithms.base import ParameterError
 from quotas.policies.layers import Layers
-from quotas.policies.limit_codec import fitting_lease, limit_fields, limit_parse
+from quotas.policies.limit_codec import fitting, limit_fields, limit_parse
 from quotas.policies.spec import EVERYWHERE, PAST_GENERATIONS, Carry, Generation, Handover, Limit, Override, Policy
 
 FOREVER_US = 2**53
@@ -70,11 +70,16 @@ def resolve(layers: Layers, at_us: int) -> Resolved:
     return Resolved(everywhere, {scope: limits for scope, limits in own.items() if limits})
 
 
+def global_scopes(endpoint: str) -> tuple[str, ...]:
+    """The scopes whose global limits apply to an endpoint, or wherever a scope does; the narrowest first."""
+    if endpoint == EVERYWHERE:
+        return (EVERYWHERE,)
+    return tuple(dict.fromkeys((endpoint, endpoint.partition(":")[0] + ":*", EVERYWHERE)))
+
+
 def globals_at(policies: Mapping[str, Policy], endpoint: str) -> tuple[Effective, ...]:
     """The global limits of an endpoint: its own, its service's and everyone's. `*`: everyone's only."""
-    service = endpoint.partition(":")[0] + ":*"
-    scopes = dict.fromkeys((endpoint, service, EVERYWHERE) if endpoint != EVERYWHERE else (EVERYWHERE,))
-    found = (policies[scope] for scope in scopes if scope in policies)
+    found = (policies[scope] for scope in global_scopes(endpoint) if scope in policies)
     return tuple(
         Effective(limit, policy.endpoint, policy.source, is_global=True) for policy in found for limit in policy.limits
     )
@@ -216,7 +221,7 @@ def merged(name: str, base: Limit | None, patch: Mapping[str, Any]) -> Limit:
         fields = limit_fields(base)
         if patch.get("algorithm", base.algorithm.name) != base.algorithm.name:
             fields = {key: value for key, value in fields.items() if key not in base.algorithm.describe()}
-            fields = fitting_lease({**fields, "algorithm": patch["algorithm"]})
+            fields = fitting({**fields, "algorithm": patch["algorithm"]})
     try:
         limit = limit_parse(name, {**fields, **patch})
     except ParameterError as error:

@@ -8,7 +8,9 @@ depends on other fields.
 from typing import Any
 
 from headroom_edge.algorithms import ALGORITHMS, PARAMETERS
+from headroom_edge.algorithms.adaptive_concurrency import AdaptiveConcurrency
 from headroom_edge.algorithms.concurrency import Concurrency
+from quotas.policies.adapt import ADAPTING
 from quotas.policies.endpoint import ENDPOINT_FIELDS
 from quotas.policies.limit_codec import COMMON_FIELDS, NEVER, NEVER_LEASED
 from quotas.policies.limit_codec import NAME as NAME
@@ -57,10 +59,12 @@ def _limit_by(name: str) -> Schema:
     required = [parameter.name for parameter in parameters if parameter.is_required]
     schemas = {parameter.name: parameter.schema() for parameter in parameters}
     fields = {"name": NAME, "algorithm": {"const": name}, **schemas, **COMMON_FIELDS}
-    if name == Concurrency.name:  # what is in flight has no cost
+    if name in (Concurrency.name, AdaptiveConcurrency.name):  # what is in flight has no cost
         fields["unit"] = {"enum": ["requests"], "default": "requests"}
     if name in NEVER_LEASED:
         fields["lease"] = {"const": NEVER, "description": f"{name} is never leased"}
+    if name not in ADAPTING:
+        del fields["adapt"]
     return {"title": name, **_object(fields, "name", "algorithm", *required)}
 
 

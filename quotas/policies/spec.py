@@ -8,7 +8,9 @@ from typing import Literal, NamedTuple, get_args
 
 from headroom_edge.algorithms.base import Algorithm
 from headroom_edge.plan import routes
+from headroom_edge.plan.priority import USUAL, Priority
 from headroom_edge.plan.subject import Subject
+from quotas.policies.adapt import Adapt
 
 Mode = Literal["enforce", "shadow", "off"]
 OnFailure = Literal["open", "closed", "local"]
@@ -26,6 +28,9 @@ ALGORITHM_NAMES = (
     "sliding_counter",
     "concurrency",
     "calendar_quota",
+    "pool",
+    "borrowing",
+    "adaptive_concurrency",
 )
 METHODS = (*routes.METHODS, routes.ANY_METHOD)
 
@@ -67,6 +72,7 @@ class Limit:
     mode: Mode = "enforce"
     on_failure: OnFailure = "open"
     lease_ms: int | None = None  # how long a process may lease from it; 0: never; None: USUAL_LEASE_MS
+    adapt: Adapt | None = None  # how it follows the health of its endpoint
     since_us: int = 0  # when these parameters came into force
     carry: Carry = "keep"
     past: tuple[Generation, ...] = ()  # newest first; the parameters it had before
@@ -145,6 +151,7 @@ class Canary:
 class Tier:
     number: int
     name: str
+    priority: str = ""  # the highest of its tenants' requests; empty: the endpoint's
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +159,8 @@ class Endpoint:
     number: int  # 1 and up; 0 is every endpoint that is not registered
     name: str
     default_cost: int = 1
+    priority: Priority = USUAL
+    target_us: int | None = None  # of adaptive limits whose target is calibrated; None: not measured yet
 
     @property
     def service(self) -> str:
@@ -166,6 +175,7 @@ class Tenant:
     suspended: bool = False
     timezone: str = "UTC"
     handovers: tuple["Handover", ...] = ()
+    priority: str = ""  # the highest of its requests; empty: its tier's
 
 
 @dataclass(frozen=True, slots=True)

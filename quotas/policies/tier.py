@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headroom_edge.algorithms.base import ParameterError, shown
+from headroom_edge.plan.priority import PRIORITIES
+from quotas.policies.endpoint import highest_priority
 from quotas.policies.limit_codec import NAME
 from quotas.policies.problems import Problem, Problems, is_fit, mapping, unknown_fields
 from quotas.policies.validate import read_name
@@ -16,6 +18,10 @@ TIER_FIELDS: dict[str, dict[str, Any]] = {
     "name": NAME,
     "label": {"type": "string", "maxLength": LONGEST_LABEL, "description": "the name people use"},
     "description": {"type": "string", "maxLength": LONGEST_DESCRIPTION, "description": "whom it is for"},
+    "priority": {
+        "enum": ["", *PRIORITIES],
+        "description": "the highest of its tenants' requests; empty: the endpoint's",
+    },
 }
 
 
@@ -26,6 +32,7 @@ class DeclaredTier:
     name: str
     label: str | None = None
     description: str | None = None
+    priority: str | None = None
 
 
 def parse_tier(raw: object, path: str = "") -> DeclaredTier | list[Problem]:
@@ -38,7 +45,10 @@ def parse_tier(raw: object, path: str = "") -> DeclaredTier | list[Problem]:
     name = problems.attempt(lambda: read_name(fields, "tier"))
     label = problems.attempt(lambda: _text(fields, "label", LONGEST_LABEL))
     description = problems.attempt(lambda: _text(fields, "description", LONGEST_DESCRIPTION))
-    return problems.found or DeclaredTier(str(name), label, description)
+    priority = None
+    if "priority" in fields:
+        priority = problems.attempt(lambda: highest_priority(fields["priority"]))
+    return problems.found or DeclaredTier(str(name), label, description, priority)
 
 
 def _text(fields: dict[str, Any], field: str, longest: int) -> str | None:

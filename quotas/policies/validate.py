@@ -9,10 +9,11 @@ from typing import Any
 
 from headroom_edge.algorithms.base import ParameterError, shown
 from headroom_edge.algorithms.calendar_quota import TENANT_ZONE, CalendarQuota
+from quotas.policies.adapt import scope_problem
 from quotas.policies.endpoint import LONGEST_NAME, endpoint_or_service
 from quotas.policies.limit_codec import NAME, limit_read
 from quotas.policies.problems import Problem, Problems, items, mapping, unknown_fields
-from quotas.policies.spec import ENDPOINT_PART, NAME_PATTERN, TENANT_PATTERN, Limit, Policy
+from quotas.policies.spec import ENDPOINT_PART, EVERYWHERE, NAME_PATTERN, TENANT_PATTERN, Limit, Policy
 
 MOST_LIMITS = 32  # of one policy
 TENANT = {"type": "string", "pattern": f"^{TENANT_PATTERN}$"}
@@ -148,6 +149,8 @@ def _check_together(policy: Policy, problems: Problems) -> None:
             if shaper:
                 where.add(_second_shaper(shaper))
             shaper = shaper or limit.name
+        if limit.adapt and policy.endpoint.endswith(EVERYWHERE):
+            where.add(scope_problem(policy.endpoint))
         if _lacks_zone(policy, limit):
             where.add(_no_zone())
 

@@ -86,7 +86,7 @@ def _sets(ref: str) -> list[str]:
 
 
 def _fields(sets: Iterable[str], config: Config) -> dict[str, str] | None:
-    """The fields of the sets, of their plans and of the plans' calendars; None if any is missing."""
+    """The fields of the sets, of their plans, and of the plans' calendars and loops; None if any is missing."""
     try:
         return _whole(sets, config)
     except KeyError:
@@ -97,11 +97,13 @@ def _whole(sets: Iterable[str], config: Config) -> dict[str, str]:
     found = {f"s:{name}": config[f"s:{name}"] for name in sets}
     plans = {f"p:{name}" for text in list(found.values()) for name in json.loads(text).values()}
     found |= {name: config[name] for name in plans}
-    calendars = {f"k:{name}" for plan in plans for name in _calendars(json.loads(config[plan]))}
-    return found | {name: config[name] for name in calendars}
+    more = {name for plan in plans for name in _named_by(json.loads(config[plan]))}
+    return found | {name: config[name] for name in more}
 
 
-def _calendars(plan: Any) -> Iterator[str]:
+def _named_by(plan: Any) -> Iterator[str]:
+    """Calendars and loops."""
     limits = [limit for group in plan["g"] for limit in group["l"]]
     past = [generation[1] for limit in limits for generation in limit.get("past", ())]
-    return (parameters["K"] for parameters in (*limits, *past) if "K" in parameters)
+    yield from (f"k:{parameters['K']}" for parameters in (*limits, *past) if "K" in parameters)
+    yield from (f"a:{limit['fa'][0]}" for limit in limits if limit.get("fa", [""])[0])

@@ -28,6 +28,7 @@ from quotas.policies.shard_image import Delta, Image
 from quotas.policies.spec import Configuration
 from quotas.publishing import store
 from quotas.publishing.calendar_restore import restore_counters
+from quotas.publishing.factors import loops_of, touches_loops
 from quotas.publishing.gateway_tables import ApiKeyIndex, RouteTable
 from quotas.publishing.last_good import restore_last_good
 from quotas.publishing.shards import Shards, SupersededError, digest_of
@@ -84,6 +85,7 @@ class Publisher:
         self.applied: int | None = None  # the newest revision that all shards have; None: not known yet
         self._errors: list[redis.RedisError] = []  # of this pass, in a cluster
         self._known_problems: Mapping[Owner, str] = {}
+        self.loops: Mapping[str, str] | None = None  # of limits that adapt, by endpoint; None: not known yet
 
     @property
     def image(self) -> Image:
@@ -185,6 +187,8 @@ class Publisher:
         else:
             deltas = self._compiler.update(parts, work.touched)
         self.is_loaded = True
+        if self.loops is None or any(touches_loops(delta.config) for delta in deltas.values()):
+            self.loops = loops_of(self.image)
         self._step(PublishStep.COMPILED)
         return deltas
 

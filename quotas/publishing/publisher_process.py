@@ -17,6 +17,7 @@ from quotas import metrics, outbox
 from quotas.locks import Lock, try_lock
 from quotas.models.jobs import PUBLISHER, record_heartbeat, record_publish_trouble
 from quotas.publishing import store
+from quotas.publishing.factors import FactorCopier
 from quotas.publishing.publisher import Observer, Publisher
 from quotas.publishing.reconciler import Reconciler
 from quotas.publishing.shards import SupersededError
@@ -89,16 +90,22 @@ class PublisherProcess:
         try:
             with store.connect(self._url) as client:
                 store.prepare(client)
-                self._publish_for_ever(client, wakeups)
+                copier = FactorCopier(self._url, self._shards)
+                copier.start()
+                try:
+                    self._publish_for_ever(client, wakeups, copier)
+                finally:
+                    copier.stop()
         except (redis.RedisError, SupersededError) as error:
             _beat(None, error)
             raise
 
-    def _publish_for_ever(self, client: redis.Redis, wakeups: Wakeups) -> None:
+    def _publish_for_ever(self, client: redis.Redis, wakeups: Wakeups, copier: FactorCopier) -> None:
         publisher = Publisher(client, self._shards, self._observer)
         reconciler = Reconciler(publisher, client)
         while True:
             self._publish_and_reconcile(publisher, reconciler)
+            copier.loops = publisher.loops
             wakeups.wait()
 
     def _publish_and_reconcile(self, publisher: Publisher, reconciler: Reconciler) -> None:

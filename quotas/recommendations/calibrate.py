@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from math import ceil
 from typing import Any
@@ -40,7 +40,7 @@ from quotas.recommendations.in_force import touches
 from quotas.recommendations.measure import Measured, curve_of, measure
 from quotas.recommendations.settings import calibration_chosen
 from quotas.recommendations.suggestion import stepped
-from quotas.recommendations.targets import Target, targets
+from quotas.recommendations.targets import Skipped, Target, targets_and_skipped
 from quotas.usage.queries.demand import days_ago, measured_until
 from quotas.usage.queries.latency import latency_samples
 from tenants.identity import Actor
@@ -60,6 +60,7 @@ class Calibrated:
     insufficient: int = 0
     days: float = 0.0  # of demand, of the tenant whose history is the longest
     left_out: list[dict[str, str]] = field(default_factory=list)  # not worth a proposal, and why
+    skipped: list[dict[str, str]] = field(default_factory=list)  # sized in another way, and how
     proposed: list[int] = field(default_factory=list)  # ids of new and updated recommendations
 
 
@@ -77,7 +78,10 @@ def calibrate(
     until = now or calibrated_until()
     chosen, found = calibration_chosen(), Calibrated()
     parameters, askers = chosen.parameters, _askers(chosen.authors, filer)
-    wanted = list(targets() if only is None else targets(pk__in=only))
+    columns: dict[str, Any] = {} if only is None else {"pk__in": only}
+    chosen_limits = list(targets_and_skipped(**columns))
+    wanted = [one for one in chosen_limits if isinstance(one, Target)]
+    found.skipped += [asdict(one) for one in chosen_limits if isinstance(one, Skipped)]
     for number, target in enumerate(wanted):
         progress("measuring", number, len(wanted))
         found.limits += 1

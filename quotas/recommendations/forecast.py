@@ -120,7 +120,7 @@ def forecast_of(
         sums.add(_replayed(calm, before, edges), _replayed(calm, after, edges))
         sums.headrooms.append(per_minute(after) / max(1.0, *(_peak(one.fine, edges[-2]) for one in calm)))
         for found, thumb, cut in zip(past, thumbs, cuts, strict=True):
-            if earlier := [_earlier(one, cut) for one in calm if one.first_s < cut]:
+            if earlier := [earlier_data(one, cut) for one in calm if one.first_s < cut]:
                 found.append(estimate_of(earlier, cut, parameters))
                 thumb.add([one.demand.minutes for one in earlier], cut)
         progress("replaying", number + 1, max(number + 2, len(target.names)))
@@ -147,7 +147,7 @@ def _peak(counts: Counts, since_s: float) -> float:
     return counts.between(since_s, float("inf")).coarser(MINUTE_S).peak
 
 
-def _earlier(one: Observed, moment_s: float) -> Observed:
+def earlier_data(one: Observed, moment_s: float) -> Observed:
     """Only the data from before that moment."""
     minutes = one.demand.minutes
     kept = minutes.starts_s < moment_s

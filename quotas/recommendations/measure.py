@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -20,7 +20,15 @@ from quotas.calibration.subjects import Place, decisive_subject, observed_subjec
 from quotas.calibration.trend import daily_peaks
 from quotas.recommendations.in_force import InForce, in_force
 from quotas.recommendations.targets import Target
-from quotas.usage.queries.demand import days_ago, first_seen, gaps_between, measured_since, retry_shares, tenant_loads
+from quotas.usage.queries.demand import (
+    TrafficScope,
+    days_ago,
+    first_seen,
+    gaps_between,
+    measured_since,
+    retry_shares,
+    tenant_loads,
+)
 from quotas.usage.queries.sampled_arrivals import attempts_read
 
 SUDDEN = 5.0  # times the usual daily peak, reached only in the last days: not counted as demand
@@ -82,7 +90,8 @@ def estimate_of(parts: list[Observed], now_s: float, parameters: Parameters) -> 
 def observed(target: Target, parameters: Parameters, begin: datetime, now: datetime) -> Iterator[list[Observed]]:
     """One list for each tenant, so that memory does not grow with their number: the tenant, or its subjects."""
     if target.subject == TENANT:
-        yield from ([one] for one in _tenants(target, parameters, begin, now))
+        tenants = observed_tenants(target.traffic, target.names, target.endpoint, parameters, begin, now)
+        yield from ([one] for one in tenants)
     elif not target.unsampled:
         gaps = gaps_between(begin, now)
         for tenant, attempts in attempts_read(target.traffic, begin, now):
@@ -91,19 +100,27 @@ def observed(target: Target, parameters: Parameters, begin: datetime, now: datet
             yield list(observed_subjects(attempts, place, parameters))
 
 
-def _tenants(target: Target, parameters: Parameters, begin: datetime, now: datetime) -> Iterator[Observed]:
-    first, gaps = first_seen(target.traffic), gaps_between(begin, now)
-    retries = retry_shares(target.traffic, begin, now, parameters.retry_grace_s)
-    for load in tenant_loads(target.traffic, begin, now):
+def observed_tenants(
+    traffic: TrafficScope,
+    names: Mapping[int, str],
+    endpoint: str,
+    parameters: Parameters,
+    begin: datetime,
+    now: datetime,
+) -> Iterator[Observed]:
+    """The load of each tenant, as a limit that counts this traffic sees it; `names` by number."""
+    first, gaps = first_seen(traffic), gaps_between(begin, now)
+    retries = retry_shares(traffic, begin, now, parameters.retry_grace_s)
+    for load in tenant_loads(traffic, begin, now):
         demand = demand_from_counts(load.allowed, load.denied, retries.get(load.tenant, 0.0), parameters=parameters)
         if len(demand.minutes):
             yield Observed(
-                target.names[load.tenant],
-                target.endpoint,
+                names[load.tenant],
+                endpoint,
                 demand,
                 load.fine if len(load.fine) else demand.minutes,
                 _first_s(first.get(load.tenant), demand),
-                gaps.of(target.names[load.tenant]),
+                gaps.of(names[load.tenant]),
             )
 
 

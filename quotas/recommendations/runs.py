@@ -100,6 +100,7 @@ def _join(_: Mapping[str, Any], results: list[dict[str, Any]]) -> dict[str, Any]
         **{name: sum(one[name] for one in results) for name in counts},
         "days": max((one.get("days", 0.0) for one in results), default=0.0),
         "left_out": left_out[:MOST_LEFT_OUT],
+        "skipped": [skipped for one in results for skipped in one.get("skipped", [])][:MOST_LEFT_OUT],
         "proposed": proposed,
     }
 

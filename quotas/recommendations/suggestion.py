@@ -7,13 +7,14 @@ none that is above it, the answer covers the peak of the last day, and says whic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil
 
 from django.db.models import Q
 
-from headroom_edge.algorithms.base import Algorithm, ParameterError
+from headroom_edge.algorithms.base import EXACT_MAX, Algorithm, ParameterError
+from headroom_edge.algorithms.sharing import Borrowing, Pool
 from quotas.calibration.burst import Point
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.recommend import change
@@ -109,6 +110,12 @@ def _covering(held: Algorithm, peak: float | None, known: str) -> Suggestion | N
 
 def _grown(held: Algorithm, factor: float) -> Algorithm | None:
     """None: such a limit has no amount, or none so large."""
+    if isinstance(held, Pool):
+        point = point_of(held.bucket)
+        bucket = resized(held.bucket, Point(point.rate * factor, ceil(point.burst * factor)))
+        return Pool.parse({**bucket.describe(), "reserve": held.reserve})
+    if isinstance(held, Borrowing):
+        return _grown_share(held, factor)
     if is_sized(held):
         point = point_of(held)
         return resized(held, Point(point.rate * factor, ceil(point.burst * factor)))
@@ -116,3 +123,14 @@ def _grown(held: Algorithm, factor: float) -> Algorithm | None:
         return held.scaled(ceil(factor * 100), 100)
     except ParameterError:
         return None
+
+
+def _grown_share(held: Borrowing, factor: float) -> Borrowing | None:
+    """In its own unit of time, up to its ceiling."""
+    assured = ceil(held.assured * factor)
+    if held.ceiling:
+        assured = min(assured, held.ceiling)
+    if assured <= held.assured:
+        return None
+    burst = min(ceil(held.burst * factor), held.ceiling_burst or EXACT_MAX)
+    return replace(held, assured=assured, burst=burst)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import QuerySet
 
@@ -21,6 +21,12 @@ from tenants.models import Tenant
 
 _Owned = Mapping[tuple[int, str], Mapping[str, str]]  # owner and scope → limit → subject
 _TENANT = "tenant"
+_BY_POOL = "its numbers depend on what its members ask for together; the pool's page proposes all shares at once"
+SIZED_ELSEWHERE: Final[Mapping[str, str]] = {
+    "pool": _BY_POOL,
+    "borrowing": _BY_POOL,
+    "adaptive_concurrency": "it follows the latency of its backend by itself, between its bounds",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,15 @@ class Target:
         return replace(self, traffic=replace(self.traffic, tenants=numbers))
 
 
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A limit that is sized in another way."""
+
+    policy: str
+    limit: str
+    why: str
+
+
 def candidates(**wanted: Any) -> QuerySet[Limit]:
     """The limits that may be targets, or those of them whose columns have the given values."""
     enforced = Limit.objects.filter(mode="enforce", policy__tenant__archived_at=None, **wanted)
@@ -103,10 +118,17 @@ def candidates(**wanted: Any) -> QuerySet[Limit]:
 
 def targets(**wanted: Any) -> Iterator[Target]:
     """All targets, or those whose columns have the given values."""
+    return (one for one in targets_and_skipped(**wanted) if isinstance(one, Target))
+
+
+def targets_and_skipped(**wanted: Any) -> Iterator[Target | Skipped]:
+    """Of all candidates, or of those whose columns have the given values."""
     replaced, sampled = _Replaced.read(), Sampled.read()
     related = ("name", "policy__tier", "policy__tenant__tier", "policy__endpoint")
     for row in candidates(**wanted).select_related(*related):
-        if (target := _target(row, replaced, sampled)) is not None:
+        if why := SIZED_ELSEWHERE.get(row.algorithm):
+            yield Skipped(row.policy.name, row.name.name, why)
+        elif (target := _target(row, replaced, sampled)) is not None:
             yield target
 
 

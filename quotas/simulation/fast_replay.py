@@ -17,6 +17,7 @@ from headroom_edge.algorithms.base import Algorithm
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
 from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from headroom_edge.algorithms.fixed_window import FixedWindow
+from headroom_edge.algorithms.sharing import Borrowing, Pool
 from headroom_edge.algorithms.sliding_counter import SlidingCounter
 from headroom_edge.algorithms.sliding_log import SlidingLog
 from quotas.observations.arrays import Ints, whole_numbers
@@ -204,15 +205,22 @@ def _judged(limits: Sequence[Limit]) -> list[tuple[int, Limit]]:
 
 
 def can_replay(limit: Limit) -> bool:
-    """Whether its decisions depend on arrivals alone (concurrency also needs durations)."""
+    """Whether its decisions depend on its own arrivals alone."""
     return type(limit.algorithm) in _KERNELS
+
+
+def why_not(algorithm: Algorithm) -> str:
+    """Why the decisions of an algorithm that has no kernel need more than its own arrivals."""
+    if isinstance(algorithm, Pool | Borrowing):
+        return "it depends on what all members of its pool ask for"
+    return "it depends on how long each request takes"
 
 
 def _kernel(limit: Limit) -> AnyKernel:
     kind = _KERNELS.get(type(limit.algorithm))
     if kind is None:
         raise ValueError(
-            f"limit {limit.name}: {limit.algorithm.name} cannot be replayed from arrivals alone, because it depends on "
-            "how long each request takes; leave it out"
+            f"limit {limit.name}: {limit.algorithm.name} cannot be replayed from arrivals alone, because "
+            f"{why_not(limit.algorithm)}; leave it out"
         )
     return kind(limit.algorithm, bool(limit.subject.alternatives), limit.unit == "requests")

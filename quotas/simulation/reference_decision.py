@@ -2,8 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from headroom_edge.algorithms.base import Outcome, State, Verdict, carry_over
+from headroom_edge.algorithms.adapted import WHOLE
+from headroom_edge.algorithms.adaptive_concurrency import AdaptiveConcurrency
+from headroom_edge.algorithms.base import Algorithm, Outcome, State, Verdict, carry_over
+from headroom_edge.algorithms.chain import TALLIES_KEPT, Cause, Ruling, Tally
 from headroom_edge.algorithms.concurrency import Concurrency
+from headroom_edge.algorithms.moves import GONE_US, Moves
+from headroom_edge.algorithms.sharing import Borrowing
 from quotas.simulation.reference_plan import LimitIdentity, PlanGroup, PlanMember, RecordKey, ReferencePlan, Role
 
 
@@ -17,6 +22,8 @@ class Records:
     def __init__(self) -> None:
         self._records: dict[RecordKey, Record] = {}
         self._holders: dict[tuple[RecordKey, LimitIdentity], dict[str, int]] = {}
+        self._tallies: dict[tuple[object, ...], Tally] = {}
+        self._moves: dict[tuple[object, ...], Moves] = {}
 
     def __contains__(self, key: RecordKey) -> bool:
         return key in self._records
@@ -53,11 +60,52 @@ class Records:
         for name, expiry_us in holders.items():
             holders[name] = algorithm.mended((expiry_us,), now_us)[0]
 
-    def release(self, key: RecordKey, member: PlanMember, now_us: int, holder: str) -> bool:
-        return self._holders.get((key, member.identity), {}).pop(holder, 0) > now_us
+    def in_flight(self, key: RecordKey, member: PlanMember, now_us: int) -> int:
+        return len(self.expiries(key, member, now_us, ""))
+
+    def release(self, key: RecordKey, member: PlanMember, now_us: int, holder: str) -> int | None:
+        """The expiry of the slot that was released; None: it held none, or it had expired."""
+        expiry_us = self._holders.get((key, member.identity), {}).pop(holder, 0)
+        return expiry_us if expiry_us > now_us else None
+
+    def tally(self, key: RecordKey, member: PlanMember) -> Tally | None:
+        """What a lender remembers. Without a record it counts for nothing."""
+        return self._tallies.get(_tally_key(key, member)) if key in self._records else None
+
+    def remember(self, key: RecordKey, member: PlanMember, tally: Tally) -> None:
+        of = _tally_key(key, member)
+        if of not in self._tallies and len(self._tallies) >= TALLIES_KEPT:
+            self._tallies.clear()
+        self._tallies[of] = tally
+
+    def moves(self, key: RecordKey, member: PlanMember, place: int = 0) -> Moves:
+        """How far a bucket of a limit went back; `place` is where its numbers begin in the limit's state."""
+        return self._moves.setdefault((*_tally_key(key, member), place), Moves())
+
+    def compare(self, key: RecordKey, member: PlanMember, before: State, after: State, now_us: int) -> None:
+        """Keeps how far the buckets of a limit went back from one state to another."""
+        for place in bucket_places(member.algorithm):
+            us = before[place] - after[place] + (before[place + 1] > after[place + 1])
+            if us > 0:
+                self.moves(key, member, place).add(now_us, us)
+
+    def forget_charges(self, key: RecordKey, member: PlanMember, now_us: int) -> None:
+        for place in bucket_places(member.algorithm):
+            self.moves(key, member, place).add(now_us, GONE_US)
 
     def forget_holders(self, key: RecordKey, member: PlanMember) -> None:
         self._holders.pop((key, member.identity), None)
+
+
+def bucket_places(algorithm: Algorithm) -> tuple[int, ...]:
+    """Where a limit's state has the numbers of buckets: of a borrowing one, of its own share and of its ceiling."""
+    if isinstance(algorithm, Borrowing):
+        return (0, 2)
+    return (0,) if algorithm.kind in "tglp" else ()
+
+
+def _tally_key(key: RecordKey, member: PlanMember) -> tuple[object, ...]:
+    return key, member.identity, member.algorithm, member.turns[0]
 
 
 def _adopted(
@@ -100,6 +148,7 @@ class LimitStatus:
     reset_us: int
     retry_us: int
     wait_us: int
+    cause: Cause = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +158,8 @@ class Receipt:
     plan: ReferencePlan
     given_us: int
     tats: tuple[int, ...]  # theoretical arrival time of every bucket after the decision
+    chains: tuple[tuple[int, ...], ...] = ()  # the numbers of every chain (algorithms.chain)
+    factor: int = WHOLE  # of the limits that adapt
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +178,8 @@ class ReferenceDecision:
     candidate_denied: tuple[str, ...]  # limits whose candidate would have denied what was allowed
     candidate_allowed: tuple[str, ...]  # limits whose candidate would have allowed what was denied
     receipt: Receipt | None  # None: nothing was charged
+    cause: Cause = ""  # why a limit that borrows denied
+    lender: str = ""  # the limit that lent, if one did
 
 
 @dataclass(slots=True)
@@ -138,6 +191,12 @@ class MemberOutcome:
     index: int  # index of its state in the record
     state: State | None
     outcome: Outcome
+    ruling: Ruling | None = None  # of the chain that it belongs to
+    link: int = 0  # its place in the chain
+
+    @property
+    def cause(self) -> Cause:
+        return self.ruling.cause if self.ruling and not self.verdict.admitted else ""
 
     @property
     def verdict(self) -> Verdict:
@@ -153,8 +212,10 @@ class Evaluation:
     holder: str
     keys: list[RecordKey]
     records: list[Record]
+    factor: int = WHOLE  # of the limits that adapt, in 1/1000
     outcomes: list[MemberOutcome] = field(default_factory=list)
     deniers: list[MemberOutcome] = field(default_factory=list)
+    rulings: list[Ruling] = field(default_factory=list)  # of the plan's chains
     wait_us: int = 0
 
     def add(self, one: MemberOutcome) -> None:
@@ -172,6 +233,16 @@ class Evaluation:
         never = (one for one in self.deniers if one.verdict.retry_us < 0)
         return next(never, None) or max(self.deniers, key=lambda one: one.verdict.retry_us, default=None)
 
+    @property
+    def lender(self) -> str:
+        """The limit that lent; the first, if several chains borrowed. Empty: none."""
+        lent = (
+            one
+            for one in self.outcomes
+            if one.ruling and one.member.role == "enforce" and one.ruling.lender == one.link and one.link > 0
+        )
+        return next((one.member.identity.name for one in lent), "")
+
     def candidate_decides(self, candidate: MemberOutcome) -> bool:
         """Whether the candidate decides: no enforced limit denies except the one it would replace."""
         if not self.deniers:
@@ -188,16 +259,24 @@ class Evaluation:
         )
 
 
+def slots_of(algorithm: Algorithm) -> Concurrency | None:
+    """How it keeps its holders; None: it has none."""
+    if isinstance(algorithm, AdaptiveConcurrency):
+        return algorithm.slots
+    return algorithm if isinstance(algorithm, Concurrency) else None
+
+
 def decision_of(evaluation: Evaluation) -> ReferenceDecision:
     enforced = [one for one in evaluation.outcomes if one.member.role == "enforce"]
     denied = evaluation.denied
-    named = denied or min(enforced, key=lambda one: one.verdict.remaining, default=None)
+    leaves = [one for one in enforced if one.link == 0]
+    named = denied or min(leaves, key=lambda one: one.verdict.remaining, default=None)
     verdict = named.verdict if named else Verdict(True, 0, 0, 0, 0)
     return ReferenceDecision(
         allowed=denied is None,
         reason=_reason(denied),
         limit=named.member.identity.name if named else "",
-        quota=named.member.algorithm.window.quota if named else 0,
+        quota=_quota(named) if named else 0,
         remaining=verdict.remaining,
         reset_us=verdict.reset_us,
         retry_us=verdict.retry_us,
@@ -208,6 +287,8 @@ def decision_of(evaluation: Evaluation) -> ReferenceDecision:
         candidate_denied=evaluation.names("candidate", admitted=False) if denied is None else (),
         candidate_allowed=evaluation.names("candidate", admitted=True) if denied else (),
         receipt=_receipt(evaluation) if denied is None else None,
+        cause=denied.cause if denied else "",
+        lender=evaluation.lender if denied is None else "",
     )
 
 
@@ -217,20 +298,29 @@ def _reason(denied: MemberOutcome | None) -> str:
     return "cost_too_big" if denied.verdict.retry_us < 0 else "limit"
 
 
+def _quota(one: MemberOutcome) -> int:
+    live = one.verdict.quota
+    return one.member.algorithm.window.quota if live is None else live
+
+
 def _row(one: MemberOutcome, evaluation: Evaluation) -> LimitStatus:
     verdict, window = one.verdict, one.member.algorithm.window
     remaining, reset_us = verdict.remaining, verdict.reset_us
     if verdict.admitted and evaluation.deniers:  # nothing was charged
-        level = one.member.algorithm.level(one.state, evaluation.now_us)
+        if one.ruling:
+            level = one.ruling.before.level(one.link)
+        else:
+            level = one.member.judge(evaluation.factor).level(one.state, evaluation.now_us)
         remaining, reset_us = level.remaining, level.reset_us
     name = one.member.identity.name
     seconds = window.seconds or 0
     return LimitStatus(
-        name, verdict.admitted, window.quota, seconds, remaining, reset_us, verdict.retry_us, verdict.wait_us
+        name, verdict.admitted, _quota(one), seconds, remaining, reset_us, verdict.retry_us, verdict.wait_us, one.cause
     )
 
 
 def _receipt(evaluation: Evaluation) -> Receipt:
     buckets = (one for one in evaluation.outcomes if one.member.is_bucket)
     tats = tuple((one.outcome.charged if one.verdict.admitted else one.outcome.kept or (0,))[0] for one in buckets)
-    return Receipt(evaluation.plan, evaluation.now_us, tats)
+    chains = tuple(ruling.receipt() for ruling in evaluation.rulings)
+    return Receipt(evaluation.plan, evaluation.now_us, tats, chains, evaluation.factor)

@@ -3,11 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from headroom_edge.algorithms.adapted import AdaptedBucket
 from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.bucket import Gcra, TokenBucket
 from headroom_edge.algorithms.calendar_quota import CalendarQuota
+from headroom_edge.plan.priority import USUAL, Priority
 from headroom_edge.plan.subject import Subject
+from quotas.policies.adapt import Adapt
+from quotas.policies.chains import chains_of
 from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.resolve import FOREVER_US, Effective, globals_at, resolve
 from quotas.policies.spec import EVERYWHERE, Generation, Limit, Policy, repeat_tags
@@ -69,16 +74,26 @@ class PlanMember:
     is_replaced: bool
     adopts: LimitIdentity | None  # the candidate whose state it takes over
     generations: tuple[Generation, ...]  # newest first; the first one is in force
+    adapt: Adapt | None = None
 
     # Tell apart generations with equal parameters (quotas.policies.spec.repeat_tags).
     turns: tuple[int, ...] = field(init=False, compare=False)
     is_concurrency: bool = field(init=False, compare=False)
     is_bucket: bool = field(init=False, compare=False)
+    shares: bool = field(init=False, compare=False)  # it is judged with its chain
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "turns", repeat_tags(self.generations))
-        object.__setattr__(self, "is_concurrency", self.algorithm.kind == "c")
+        object.__setattr__(self, "is_concurrency", self.algorithm.kind in "ca")
         object.__setattr__(self, "is_bucket", self.algorithm.kind in "tgl")
+        object.__setattr__(self, "shares", self.algorithm.kind in "pb")
+
+    def judge(self, factor: int) -> Algorithm | AdaptedBucket:
+        """What decides while the limits that adapt have this factor, in 1/1000."""
+        if self.adapt is None or not isinstance(self.algorithm, TokenBucket | Gcra):
+            return self.algorithm
+        bounded = max(self.adapt.least, min(factor, self.adapt.most))
+        return AdaptedBucket(self.algorithm, bounded, self.adapt.least)
 
     def index_of(self, written: "PlanMember") -> int | None:
         """The index of the generation that a record was written under; None: unknown."""
@@ -106,15 +121,26 @@ class PlanGroup:
         return (owner, self.scope, self.subject_text, *self.subject.chosen(values))
 
 
+class Place(NamedTuple):
+    """Of a member: the index of its group, and its index in it."""
+
+    group: int
+    member: int
+
+
 @dataclass(frozen=True, slots=True)
 class ReferencePlan:
     """Limits in the order in which they are checked, grouped by (global, scope, subject)."""
 
     groups: tuple[PlanGroup, ...]
     has_concurrency: bool
+    chains: tuple[tuple[Place, ...], ...] = ()  # of limits that share, leaf first
+    priority: Priority = USUAL
 
     @classmethod
-    def of(cls, applied: Iterable[AppliedLimit]) -> "ReferencePlan":
+    def of(cls, applied: Iterable[AppliedLimit], priority: Priority = USUAL) -> "ReferencePlan":
+        """Raises CompileError if limits that share form no chain."""
+        applied = tuple(applied)
         grouped: dict[tuple[bool, str, Subject], list[PlanMember]] = {}
         for one in applied:
             if one.limit.mode != "off":
@@ -123,7 +149,8 @@ class ReferencePlan:
         groups = tuple(
             PlanGroup(scope, subject, everyone, tuple(found)) for (everyone, scope, subject), found in grouped.items()
         )
-        return cls(groups, any(member.is_concurrency for group in groups for member in group.members))
+        has_concurrency = any(member.is_concurrency for group in groups for member in group.members)
+        return cls(groups, has_concurrency, _chains(applied, groups), priority)
 
     @classmethod
     def of_limits(cls, *limits: Limit) -> "ReferencePlan":
@@ -146,6 +173,24 @@ def applied_at(policies: Iterable[Policy], tenant: str, tier: str, endpoint: str
     return sorted(members, key=lambda one: (*_group_key(one), one.limit.name))
 
 
+def _chains(applied: Iterable[AppliedLimit], groups: tuple[PlanGroup, ...]) -> tuple[tuple[Place, ...], ...]:
+    """In the order in which the compiler puts them into a plan."""
+    in_force = [one for one in applied if one.limit.mode != "off" and not one.is_replaced]
+    effective = [Effective(one.limit, one.scope, one.scope, is_global=one.is_global) for one in in_force]
+    places = {
+        (group.is_global, group.scope, member.identity): Place(number, index)
+        for number, group in enumerate(groups)
+        for index, member in enumerate(group.members)
+        if not member.is_replaced
+    }
+    return tuple(
+        sorted(
+            tuple(places[one.is_global, one.scope, LimitIdentity(one.limit.name)] for one in chain.path)
+            for chain in chains_of(effective, EVERYWHERE)
+        )
+    )
+
+
 def _group_key(one: Effective | AppliedLimit) -> tuple[bool, str, str]:
     return one.is_global, one.scope, str(one.limit.subject)
 
@@ -162,9 +207,17 @@ def _members(applied: AppliedLimit) -> Iterator[PlanMember]:
         applied.is_replaced,
         candidate if limit.adopts_candidate else None,
         (Generation(limit.algorithm, limit.since_us, limit.carry), *limit.past),
+        limit.adapt,
     )
     if limit.candidate is not None:
         generation = Generation(limit.candidate, 0, "reset")
         yield PlanMember(
-            candidate, limit.candidate, "candidate", counts_requests, applied.is_replaced, None, (generation,)
+            candidate,
+            limit.candidate,
+            "candidate",
+            counts_requests,
+            applied.is_replaced,
+            None,
+            (generation,),
+            limit.adapt,
         )

@@ -17,6 +17,8 @@ class ReplayedArrival:
     allowed: bool
     wait_us: int
     limit: str  # the limit that denied; empty: allowed
+    cause: str = ""  # of a denial by a limit that shares: ceiling, share or pool
+    lender: str = ""  # the limit that lent; empty: nobody
 
 
 @dataclass(slots=True)
@@ -43,7 +45,7 @@ def replay(limits: Sequence[Limit], arrivals: Iterable[Arrival]) -> Iterator[Rep
     for number, arrival in enumerate(arrivals):
         while releases and releases[0][0] <= arrival.t_us:
             due_us, _, gone = heappop(releases)
-            limiter.release(plan, due_us, gone)
+            limiter.release(plan, due_us, gone, "ok")
         request = Request("", dict.fromkeys(dimensions, arrival.subject), arrival.cost, str(number))
         decided = _decide(limiter, plan, arrival, request)
         if plan.has_concurrency and decided.allowed and arrival.duration_us is not None:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from headroom_edge.algorithms.base import ceil_div
-from quotas.policies.spec import Policy
 from quotas.simulation.replay import ReplayedArrival, ReplayTotals
 from quotas.simulation.sandbox import Sandbox, StoreEngine
 from quotas.simulation.scenarios import SCENARIOS
@@ -28,18 +27,6 @@ def decisions_json(decisions: Iterable[ReplayedArrival], each: bool) -> str:
         "max_wait_ms": ceil_div(found.max_wait_us, 1_000),
     }
     return json.dumps(answer | {"decisions": bits} if each else answer)
-
-
-def policy_table(policy: Policy, decisions: Iterable[ReplayedArrival]) -> Iterator[str]:
-    found = ReplayTotals()
-    for decided in decisions:
-        found.add(decided)
-    rows = [
-        (limit.name, limit.mode, limit.algorithm.words(), f"{found.denied_by[limit.name]:,}") for limit in policy.limits
-    ]
-    yield from table(("limit", "mode", "what it buys", "denied"), rows)
-    yield ""
-    yield f"{found.allowed:,} allowed, {found.denied:,} denied, longest wait {ceil_div(found.max_wait_us, 1_000):,} ms"
 
 
 def scenario_list() -> Iterator[str]:

@@ -224,7 +224,7 @@ def _calls(arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival | None, Call]]
     for number, arrival in enumerate(arrivals):
         while due and due[0][0] <= arrival.t_us:
             due_us, holder, subject = heappop(due)
-            yield None, ("release", due_us, TENANT, (ENDPOINT, holder, "key", subject))
+            yield None, ("release", due_us, TENANT, (ENDPOINT, holder, "ok", "key", subject))
         words = (ENDPOINT, arrival.cost, "key", arrival.subject, "holder", number)
         yield arrival, ("check", arrival.t_us, TENANT, words)
         if arrival.duration_us is not None:

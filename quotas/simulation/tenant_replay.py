@@ -13,7 +13,7 @@ from quotas.observations.arrays import Ints, whole_numbers
 from quotas.policies.layers import PolicyIndex
 from quotas.policies.resolve import Effective, Resolved, resolve
 from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Tenant
-from quotas.simulation.fast_replay import ALLOWED, ArrivalBatch, FastReplay, can_replay
+from quotas.simulation.fast_replay import ALLOWED, ArrivalBatch, FastReplay, can_replay, why_not
 from quotas.simulation.reference_plan import on_calendar
 
 MICROSECONDS = 1_000_000
@@ -40,7 +40,10 @@ class ReplayPlan:
 
     limits: tuple[Limit, ...]
     scopes: tuple[frozenset[int], ...]
-    left_out: tuple[str, ...]  # limits that cannot be replayed from counts
+    left_out: Mapping[str, str]  # limits that cannot be replayed from counts, and why
+    adapting: tuple[
+        str, ...
+    ]  # limits that are replayed as configured, although they follow the health of their endpoint
     record_bytes: int  # in Redis, with one active subject for each limit per subject
     subject_bytes: int  # for each further subject
 
@@ -77,14 +80,23 @@ def replay_plan(
     names = {endpoint.number: name for name, endpoint in configuration.endpoints.items()}
     resolved = resolve(index.of_tenant(tenant), at_us)
     held = [(one, scope) for one, scope in _scoped(resolved, names, numbers) if one.limit.mode == "enforce" and scope]
-    known = [(one, scope) for one, scope in held if can_replay(one.limit) and one.limit.subject == TENANT]
+    reasons = {one.limit.name: why for one, _ in held if (why := why_left_out(one.limit))}
+    known = [(one, scope) for one, scope in held if not why_left_out(one.limit)]
     return ReplayPlan(
         tuple(on_calendar(one.limit, tenant.timezone) for one, _ in known),
         tuple(scope for _, scope in known),
-        tuple(sorted({one.limit.name for one, _ in held} - {one.limit.name for one, _ in known})),
+        {name: reasons[name] for name in sorted(reasons.keys() - {one.limit.name for one, _ in known})},
+        tuple(sorted({one.limit.name for one, _ in known if one.limit.adapt})),
         _bytes([one for one, _ in held]),
         _bytes([one for one, _ in held if one.limit.subject != TENANT]),
     )
+
+
+def why_left_out(limit: Limit) -> str:
+    """Why a limit cannot be replayed from one tenant's counts; empty: it can."""
+    if not can_replay(limit):
+        return why_not(limit.algorithm)
+    return "" if limit.subject == TENANT else "usage is recorded for tenants, not for other subjects"
 
 
 def replay_load(plan: ReplayPlan, batch: ArrivalBatch) -> ReplayResult:

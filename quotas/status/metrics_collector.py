@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from quotas import metrics
+from quotas.adaptive.queries import AdaptiveLimit, adaptive_limits
 from quotas.changes.emergency import emergencies_open
 from quotas.matrix.queries import EVERYONE, matrix_read
 from quotas.metrics import MetricDefinition
@@ -31,6 +32,7 @@ from quotas.models.jobs import PUBLISH_TROUBLE, PUBLISHER
 from quotas.models.revision import newest_revision_number
 from quotas.models.usage import Outcome
 from quotas.models.usage_rates import EVERY_ENDPOINT
+from quotas.pools.contention import contended_read
 from quotas.publishing import store
 from quotas.publishing.enforcers import enforcers_read, states_of
 from quotas.publishing.nodes import STATES, StoreNode, nodes_read
@@ -38,6 +40,9 @@ from quotas.publishing.queries import call_quantiles
 from quotas.usage.queries.near_limits import tier_usage_read
 
 MOST_LIMITS: Final = 50  # series of the utilisation metric, however many limits and tenants there are
+MOST_POOLS: Final = 50
+MOST_ADAPTIVE: Final = 50
+CONTENDED_BACK: Final = timedelta(minutes=30)
 PATIENCE_MS: Final = 2_000
 PATIENCE_SECONDS: Final = 1.0
 FAILING_FOR: Final = timedelta(days=1)
@@ -76,7 +81,15 @@ def from_postgres() -> list[Metric]:
             cursor.execute(f"SET LOCAL statement_timeout = {PATIENCE_MS}")
             cursor.execute("SELECT now()")
             (now,) = cursor.fetchone()
-        return [checks(), *utilisation(now), *configuration(now), *freshness(now), *trouble(now)]
+        return [
+            checks(),
+            *utilisation(now),
+            contention(now),
+            adaptive(now),
+            *configuration(now),
+            *freshness(now),
+            *trouble(now),
+        ]
 
 
 def checks() -> Metric:
@@ -107,6 +120,26 @@ def utilisation(now: datetime) -> list[Metric]:
         row = measured.rows.get((number, EVERY_ENDPOINT))
         denied.add_metric([tier], row.denied / row.asked if row and row.asked else 0.0)
     return [nearest, denied]
+
+
+def contention(now: datetime) -> Metric:
+    family = gauge(metrics.POOL_CONTENDED_SECONDS)
+    for each in contended_read(now, CONTENDED_BACK)[:MOST_POOLS]:
+        family.add_metric([each.pool], each.seconds)
+    return family
+
+
+def adaptive(now: datetime) -> Metric:
+    """Without pinned ones, which are where somebody wants them."""
+    family = gauge(metrics.ADAPTIVE_VALUE)
+    found = [(_within(each), each) for each in adaptive_limits(now) if each.least < each.most and not each.is_pinned]
+    for value, each in sorted(found, key=lambda pair: pair[0])[:MOST_ADAPTIVE]:
+        family.add_metric([each.policy, each.limit, each.endpoint, each.tenant], value)
+    return family
+
+
+def _within(limit: AdaptiveLimit) -> float:
+    return max(0.0, min(1.0, (limit.value - limit.least) / (limit.most - limit.least)))
 
 
 def configuration(now: datetime) -> list[Metric]:

@@ -11,6 +11,7 @@ from quotas.changes.snapshot import TENANT, TIER, Draft, key_of, tenant_state
 from quotas.errors import one_line, read, refuse
 from quotas.lookups import find_active_tenant
 from quotas.models import Revision
+from quotas.policies.endpoint import highest_priority
 from quotas.policies.tier import LONGEST_DESCRIPTION, LONGEST_LABEL, DeclaredTier
 from quotas.policies.validate import tenant_name, tier_name
 from quotas.tenants.fields import NewTenant, check_tier_fits, contacts_of, label_of, tags_of, timezone_of
@@ -20,11 +21,13 @@ from tenants.models import Tenant, Tier
 RESERVED: Final = frozenset({"new", "import", "bulk", "move", "suspend", "resume", "tag"})
 
 
-def tier_create(*, name: str, author: str, reason: str, label: str = "", description: str = "") -> Tier:
+def tier_create(
+    *, name: str, author: str, reason: str, label: str = "", description: str = "", priority: str = ""
+) -> Tier:
     with draft(action="tier_create", author=author, reason=reason) as opened:
         if Tier.objects.filter(name=name, retired=False).exists():
             raise refuse("name", "taken", f"tier {name} already exists; choose another name")
-        return write_tier(opened, DeclaredTier(name, label, description))
+        return write_tier(opened, DeclaredTier(name, label, description, priority))
 
 
 def write_tier(opened: Draft, tier: DeclaredTier) -> Tier:
@@ -37,21 +40,23 @@ def write_tiers(opened: Draft, tiers: Sequence[DeclaredTier]) -> list[Tier]:
         read(tier_name, tier.name)
         one_line("label", tier.label or "", LONGEST_LABEL)
         one_line("description", tier.description or "", LONGEST_DESCRIPTION)
+        read(highest_priority, tier.priority or "")
     opened.touch(*(key_of(TIER, tier.name) for tier in tiers))
     present = {row.name: row for row in Tier.objects.filter(name__in=[tier.name for tier in tiers])}
     new = [
-        Tier(name=tier.name, label=tier.label or "", description=tier.description or "")
+        Tier(name=tier.name, label=tier.label or "", description=tier.description or "", priority=tier.priority or "")
         for tier in tiers
         if tier.name not in present
     ]
     for tier in tiers:
         if row := present.get(tier.name):
             # What a retired one was called before is forgotten, as if it were new.
-            label, description = ("", "") if row.retired else (row.label, row.description)
-            row.label = label if tier.label is None else tier.label
-            row.description = description if tier.description is None else tier.description
+            was = Tier() if row.retired else row
+            row.label = was.label if tier.label is None else tier.label
+            row.description = was.description if tier.description is None else tier.description
+            row.priority = was.priority if tier.priority is None else tier.priority
             row.retired = False
-    Tier.objects.bulk_update(present.values(), ["label", "description", "retired"])
+    Tier.objects.bulk_update(present.values(), ["label", "description", "priority", "retired"])
     return [*Tier.objects.bulk_create(new), *present.values()]
 
 
@@ -65,8 +70,9 @@ def tenant_create(
     timezone: str = "UTC",
     tags: Collection[str] = (),
     contacts: Collection[str] = (),
+    priority: str = "",
 ) -> Tenant:
-    new = NewTenant(name, tier, label, timezone, tuple(tags), tuple(contacts))
+    new = NewTenant(name, tier, label, timezone, tuple(tags), tuple(contacts), priority)
     return tenants_create(tenants=[new], author=author, reason=reason)[0]
 
 
@@ -90,6 +96,7 @@ def tenants_create(*, tenants: Iterable[NewTenant], author: str, reason: str) ->
                 timezone=new.timezone,
                 tags=list(new.tags),
                 contacts=list(new.contacts),
+                priority=new.priority,
             )
             for new in wanted
         ]
@@ -104,6 +111,7 @@ def _state(new: NewTenant) -> dict[str, Any]:
         suspended="",
         tags=new.tags,
         contacts=new.contacts,
+        priority=new.priority,
     )
 
 
@@ -124,6 +132,7 @@ def checked(new: NewTenant, tiers: Collection[str], taken: set[str]) -> NewTenan
         timezone=timezone_of(new.timezone),
         tags=tuple(tags_of(new.tags)),
         contacts=tuple(contacts_of(new.contacts)),
+        priority=read(highest_priority, new.priority),
     )
 
 
@@ -136,6 +145,7 @@ def tenant_update(
     timezone: str | None = None,
     tags: Collection[str] | None = None,
     contacts: Collection[str] | None = None,
+    priority: str | None = None,
 ) -> Revision | None:
     """None: that stays as it is. The name never changes."""
     with draft(action="tenant_update", author=author, reason=reason) as opened:
@@ -145,5 +155,6 @@ def tenant_update(
         tenant.timezone = tenant.timezone if timezone is None else timezone_of(timezone)
         tenant.tags = tenant.tags if tags is None else tags_of(tags)
         tenant.contacts = tenant.contacts if contacts is None else contacts_of(contacts)
-        tenant.save(update_fields=["label", "timezone", "tags", "contacts"])
+        tenant.priority = tenant.priority if priority is None else read(highest_priority, priority)
+        tenant.save(update_fields=["label", "timezone", "tags", "contacts", "priority"])
     return opened.revision

@@ -42,6 +42,7 @@ class NewTenant:
     timezone: str = "UTC"
     tags: tuple[str, ...] = ()
     contacts: tuple[str, ...] = ()
+    priority: str = ""  # the highest of its requests; empty: its tier's
 
 
 def label_of(text: str) -> str:

@@ -16,7 +16,7 @@ from quotas.tenants.edit import checked
 from quotas.tenants.fields import NewTenant
 from tenants.models import Tenant, Tier
 
-COLUMNS: Final = ("name", "tier", "label", "timezone", "tags", "contacts")
+COLUMNS: Final = ("name", "tier", "label", "timezone", "tags", "contacts", "priority")
 MOST_ROWS: Final = 20_000
 MOST_BYTES: Final = 2_000_000
 MOST_SAID: Final = 50  # problems; with more it is probably the wrong file
@@ -105,6 +105,7 @@ def _tenant(cells: dict[str, str], tier: str) -> NewTenant:
         cells.get("timezone") or "UTC",
         tuple(_several(cells.get("tags", ""))),
         tuple(_several(cells.get("contacts", ""))),
+        cells.get("priority", "").lower(),
     )
 
 

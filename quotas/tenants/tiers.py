@@ -29,22 +29,40 @@ MOST_NAMED: Final = 5
 
 
 def tier_update(
-    *, name: str, author: str, reason: str, label: str | None = None, description: str | None = None
+    *,
+    name: str,
+    author: str,
+    reason: str,
+    label: str | None = None,
+    description: str | None = None,
+    priority: str | None = None,
 ) -> Revision | None:
     """None: it stays. The name is the tier's identity and never changes."""
     with draft(action="tier_update", author=author, reason=reason) as opened:
         find_tier(name)
-        write_tier(opened, DeclaredTier(name, label, description))
+        write_tier(opened, DeclaredTier(name, label, description, priority))
     return opened.revision
 
 
-def tier_duplicate(*, source: str, name: str, author: str, reason: str, label: str = "", description: str = "") -> Tier:
-    """A new tier with the limits of another, under policies of its own. Tenants and trials stay where they are."""
+def tier_duplicate(
+    *,
+    source: str,
+    name: str,
+    author: str,
+    reason: str,
+    label: str = "",
+    description: str = "",
+    priority: str | None = None,
+) -> Tier:
+    """A new tier with the limits of another, under policies of its own. Tenants and trials stay where they are.
+
+    `priority` None: as the other's.
+    """
     with draft(action="tier_duplicate", author=author, reason=reason) as opened:
         row = find_tier(source)
         if Tier.objects.filter(name=name, retired=False).exists():
             raise refuse("name", "taken", f"tier {name} already exists; choose another name")
-        new = write_tier(opened, DeclaredTier(name, label, description))
+        new = write_tier(opened, DeclaredTier(name, label, description, row.priority if priority is None else priority))
         write_policies(opened, list(_copies(row, name)))
         return new
 

@@ -34,7 +34,8 @@ _DIGITS[list(b"0123456789abcdefghijklmnopqrstuvwxyz")] = np.arange(36)
 
 _ARRIVAL = re.compile(rb"([0-9a-z]{5})([0-9a-z]{3}) ([0-9a-f]{16}) (\d{1,16}) (\d{1,16}) ([ad])")
 _DENIAL = re.compile(
-    rb"(\d{1,16}) ([0-9a-z]{3}) (-|[0-9a-z]{1,5}) ([a-z_]{1,32}) (\d{1,16}) (-1|\d{1,16}) (\d{1,16})(?: (.*))?",
+    rb"(\d{1,16}) ([0-9a-z]{3}) (-|[0-9a-z]{1,5}) ([a-z_]{1,24}(?:/[a-z]{1,7})?) "
+    rb"(\d{1,16}) (-1|\d{1,16}) (\d{1,16})(?: (.*))?",
     re.DOTALL,
 )
 
@@ -55,7 +56,7 @@ class DenialRecord:
     endpoint: int
     at_us: int
     limit: int  # 0: none
-    reason: str
+    reason: str  # of a limit that borrows: `limit/` and the cause
     cost: int
     retry_us: int  # -1: never
     revision: int

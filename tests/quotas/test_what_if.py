@@ -71,6 +71,30 @@ def test_it_says_who_is_newly_hurt_and_what_redis_will_hold() -> None:
     assert redis["bytes_after"] > redis["bytes_before"] > 0
     assert (redis["limits_per_check_before"], redis["limits_per_check_after"]) == (1, 1)
     assert found["not_replayed"] == ["each"]
+    assert found["notes"] == ["each: not replayed, because usage is recorded for tenants, not for other subjects."]
+
+
+@pytest.mark.usefixtures("recorded")
+def test_it_says_which_limits_it_leaves_out_and_why() -> None:
+    text = f"""
+policies:
+  - name: pro-get
+    tier: pro
+    endpoint: "{GET}"
+    limits:
+      - {{name: steady, algorithm: token_bucket, rate: 60, per: 1m, adapt: {{floor: 50%, slow: 300ms}}}}
+      - {{name: org, algorithm: pool, rate: 60, per: 1m}}
+      - {{name: team, algorithm: borrowing, assured: 6, per: 1m, parent: org, subject: team}}
+      - {{name: flight, algorithm: adaptive_concurrency, min: 1, max: 9, target: 300ms, hold: 9s}}
+"""
+    found = whatif(text, days=2)
+    assert found["not_replayed"] == ["flight", "org", "team"]
+    assert found["notes"] == [
+        "flight: not replayed, because it depends on how long each request takes.",
+        "org, team: not replayed, because it depends on what all members of its pool ask for.",
+        "steady: replayed as configured, without following the health of the endpoint.",
+    ]
+    assert found["denied_before"] > 0
 
 
 @pytest.mark.usefixtures("recorded")

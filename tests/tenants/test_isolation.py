@@ -34,8 +34,8 @@ from tests.quotas.world import SAID, bucket, make_world
 NOW = datetime(2031, 3, 5, 14, 30, tzinfo=UTC)
 # Measured of all tenants together, or of no tenant at all.
 NO_TENANTS_ROWS = {
-    "Tier", "Endpoint", "LimitName", "Heartbeat", "DrainBatch", "DrainState", "FoldState", "GapRecord", "JobSlot",
-    "Delivery", "Context", "Session", "LogEntry", "ContentType", "Permission", "Group",
+    "Tier", "Endpoint", "EndpointTarget", "LimitName", "Heartbeat", "DrainBatch", "DrainState", "FoldState",
+    "GapRecord", "JobSlot", "Delivery", "Context", "Session", "LogEntry", "ContentType", "Permission", "Group",
 }  # fmt: skip
 
 

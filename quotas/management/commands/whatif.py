@@ -51,8 +51,7 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
         f"Redis: {redis['bytes_before']:,} → {redis['bytes_after']:,} bytes; limits per check "
         f"{redis['limits_per_check_before']:g} → {redis['limits_per_check_after']:g}"
     )
-    if found["not_replayed"]:
-        yield f"Not replayed, because counts are not enough: {', '.join(found['not_replayed'])}"
+    yield from found["notes"]
     if rows := found["rows"][:MOST_SHOWN]:
         cells = [
             (row["tenant"], row["tier"], f"{row['asked']:,}", f"{row['denied_before']:,}", f"{row['denied_after']:,}")

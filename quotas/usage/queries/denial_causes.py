@@ -12,7 +12,7 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from quotas.models import Endpoint, LimitName, Revision
-from quotas.models.usage import REFUSED, Outcome
+from quotas.models.usage import LET_THROUGH, REFUSED, Outcome
 from quotas.policies.spec import EPOCH, MICROSECOND
 from quotas.usage.queries.denial_counts import OUTCOMES
 from quotas.usage.queries.limit_changes import LimitPlace, SinceChange, since_changes_read
@@ -154,7 +154,7 @@ def _details(
     )
     asked: dict[tuple[int, int], int] = defaultdict(int)
     series: dict[tuple[int, int, int], dict[datetime, int]] = defaultdict(dict)
-    counted = (*REFUSED, Outcome.ALLOWED, Outcome.BYPASSED, Outcome.DEGRADED_OPEN)
+    counted = (*REFUSED, *LET_THROUGH)
     columns = ("tenant_number", "endpoint_number", "limit_number", "bin", "outcome")
     for row in binned(rows.filter(outcome__in=counted), period).values(*columns).annotate(n=Sum("count")):
         asked[row["tenant_number"], row["endpoint_number"]] += int(row["n"])

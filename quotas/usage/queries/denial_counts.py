@@ -51,9 +51,9 @@ class _Numbers:
 
 
 def denials_counted(wanted: DenialFilter, now: datetime) -> DenialCount | None:
-    """None: the filter names no time, or one that is not counted."""
+    """None: the filter names no time, or something that is not counted, such as a cause."""
     end = min(wanted.until or now, now)
-    if wanted.since is None or not now - LONGEST <= wanted.since < end:
+    if wanted.cause or wanted.since is None or not now - LONGEST <= wanted.since < end:
         return None
     numbers = _numbers(wanted)
     counts = _by_outcome(wanted.reason, rows_between(wanted.since, end, now), numbers) if numbers else {}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Model, QuerySet, Sum
 
-from headroom_edge.algorithms.base import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US, per_text
+from headroom_edge.algorithms.sharing import Borrowing
 from quotas.models import Endpoint, LimitName
 from quotas.models.usage import Denial, Outcome
 from quotas.models.usage_totals import EVERYONE, TotalHour
-from quotas.usage.queries.limit_changes import LimitPlace, change_at, limit_changes_read
+from quotas.usage.queries.limit_changes import LimitPlace, change_at, limit_changes_read, limits_at
 from tenants.models import Tenant
 
 NEVER = -1
@@ -30,6 +31,8 @@ REASONS = {
     "unknown_tenant": "unknown tenant",
     "without_redis": "refused without Redis",
 }
+# Of denials by a limit that borrows. A reason in the log is `limit/pool`.
+CAUSES = {"pool": "the pool was full", "share": "above its fair share", "ceiling": "above its ceiling"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,19 @@ class DenialFilter:
     endpoint: str = ""
     limit: str = ""
     reason: str = ""
+    cause: str = ""  # one of CAUSES
     tier: str = ""  # of the tenant now
     since: datetime | None = None
     until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeniedShare:
+    """What a limit that borrows had when it denied."""
+
+    parent: str
+    assured: str  # `40/s`; empty: nothing is guaranteed
+    ceiling: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +70,14 @@ class ExplainedDenial:
     revision: int
     subject: str  # the start of its keyed hash; empty: the tenant as a whole
     place: LimitPlace
+    cause: str = ""  # one of CAUSES, if a limit that borrows denied it
+    share: DeniedShare | None = None  # None: it has changed since, or is not known
 
     @property
     def words(self) -> str:
         """One sentence: why it was denied, and what would help."""
+        if self.cause in CAUSES:
+            return f"{cause_words(self.limit, self.cause, self.share)} (cost {self.cost:,}); {self._again}."
         if self.reason == "limit":
             return f"The limit {self.limit} was used up (cost {self.cost:,}); {self._again}."
         if self.reason == "cost_too_big":
@@ -79,6 +96,22 @@ class ExplainedDenial:
     @property
     def _again(self) -> str:
         return "waiting does not help" if self.retry_us == NEVER else f"retry after {wait_words(self.retry_us)}"
+
+
+def cause_words(limit: str, cause: str, share: DeniedShare | None, *, whose: str = "the", is_now: bool = False) -> str:
+    """Why a limit that borrows denied, without a full stop: `The pool org was full and the share of 40/s was used`."""
+    was, had = ("is", "has") if is_now else ("was", "had")
+    if cause == "ceiling":
+        reached = f" of {share.ceiling}" if share and share.ceiling else ""
+        return f"The ceiling{reached} of the limit {limit} {was} reached"
+    pool = f"The pool {share.parent}" if share else f"The pool of the limit {limit}"
+    full = (
+        f"{pool} {was} full" if cause == "pool" else f"{pool} {had} no more to lend to {limit}, in fairness to others,"
+    )
+    if share and not share.assured:
+        return f"{full.rstrip(',')}, and nothing is guaranteed to {limit}"
+    size = f" of {share.assured}" if share else ""
+    return f"{full} and {whose} guaranteed share{size} {was} used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +162,49 @@ def denials_explained(rows: Sequence[Denial]) -> list[ExplainedDenial]:
     tenants = Tenant.objects.in_bulk({row.tenant_number for row in rows})
     endpoints = Endpoint.objects.in_bulk({row.endpoint_number for row in rows})
     limits = LimitName.objects.in_bulk({row.limit_number for row in rows})
+    shares = _shares(rows)
     return [
         ExplainedDenial(
             at=row.at,
             tenant=_name(tenants, row.tenant_number),
             endpoint=_name(endpoints, row.endpoint_number),
             limit=_name(limits, row.limit_number),
-            reason=row.reason,
+            reason=row.reason.partition("/")[0],
             cost=row.cost,
             retry_us=row.retry_us,
             revision=row.revision,
             subject=bytes(row.subject)[:4].hex(),
-            place=LimitPlace(row.tenant_number, row.endpoint_number, row.limit_number),
+            place=_place(row),
+            cause=row.reason.partition("/")[2],
+            share=shares.get(row.pk),
         )
         for row in rows
     ]
+
+
+def _place(row: Denial) -> LimitPlace:
+    return LimitPlace(row.tenant_number, row.endpoint_number, row.limit_number)
+
+
+def _shares(rows: Sequence[Denial]) -> dict[Any, DeniedShare]:
+    """By denial, where the share is still as it was."""
+    borrowed = [row for row in rows if "/" in row.reason]
+    limits = limits_at({_place(row) for row in borrowed}) if borrowed else {}
+    found: dict[Any, DeniedShare] = {}
+    for row in borrowed:
+        limit = limits.get(_place(row))
+        if limit and limit["algorithm"] == Borrowing.name and limit["changed_revision_id"] <= row.revision:
+            found[row.pk] = share_of(Borrowing.parse(dict(limit["parameters"])))
+    return found
+
+
+def share_of(algorithm: Borrowing) -> DeniedShare:
+    per = per_text(algorithm.per_us)
+    return DeniedShare(
+        algorithm.parent,
+        f"{algorithm.assured:,}/{per}" if algorithm.assured else "",
+        f"{algorithm.ceiling:,}/{per}" if algorithm.ceiling else "",
+    )
 
 
 def limits_set_by(rows: Sequence[ExplainedDenial]) -> list[int | None]:
@@ -186,9 +247,16 @@ def _narrow(wanted: DenialFilter) -> dict[str, Any]:
         narrow["endpoint_number__in"] = numbers_of(Endpoint, wanted.endpoint)
     if wanted.limit:
         narrow["limit_number__in"] = numbers_of(LimitName, wanted.limit)
-    if wanted.reason:
-        narrow["reason"] = wanted.reason
+    if wanted.reason or wanted.cause:
+        narrow["reason__in"] = list(_stored_reasons(wanted))
     return narrow
+
+
+def _stored_reasons(wanted: DenialFilter) -> Iterator[str]:
+    for reason in [wanted.reason] if wanted.reason else REASONS:
+        if not wanted.cause:
+            yield reason
+        yield from (f"{reason}/{cause}" for cause in ([wanted.cause] if wanted.cause else CAUSES))
 
 
 def numbers_of(model: type[Model], name: str) -> list[int]:

@@ -127,13 +127,39 @@ def _path(key: str, *rest: str) -> dict[str, Any]:
     return {"key": key, "path": [key, *rest]}
 
 
-def _policies(places: Sequence[LimitPlace], tiers: Collection[int]) -> dict[int, list[Mapping[str, Any]]]:
+def limits_at(places: Collection[LimitPlace]) -> dict[LimitPlace, Mapping[str, Any]]:
+    """The row of the limit that holds at each place now, with the revision that set it. None if it is overridden."""
+    known = [place for place in places if place.tenant and place.limit]
+    tenants = Tenant.objects.in_bulk({place.tenant for place in known})
+    with unrestricted():
+        columns = ("algorithm", "parameters", "changed_revision_id")
+        policies = _policies(known, {tenant.tier_id for tenant in tenants.values()}, *columns)
+        overrides = list(Override.objects.filter(tenant__in=tenants).order_by("-id")[:MOST])
+    endpoints = _names({place.endpoint for place in known})
+    found: dict[LimitPlace, Mapping[str, Any]] = {}
+    for place in known:
+        tenant = tenants.get(place.tenant)
+        own = [
+            row
+            for row in policies[place.limit]
+            if tenant and _fits(row, place, tenant, endpoints.get(place.endpoint, ""))
+        ]
+        best = max(own, key=_specific, default=None)
+        changed = (
+            o for o in overrides if best and o.tenant_id == place.tenant and _touches(o, place, best["name__name"])
+        )
+        if best is not None and next(changed, None) is None:
+            found[place] = best
+    return found
+
+
+def _policies(places: Sequence[LimitPlace], tiers: Collection[int], *more: str) -> dict[int, list[Mapping[str, Any]]]:
     """Where each limit is set for these tenants or for everyone, by its number."""
     owned = Q(policy__tier__in=tiers) | Q(policy__tenant__in={place.tenant for place in places})
     rows = Limit.objects.filter(owned | Q(policy__tier=None, policy__tenant=None), name__in={p.limit for p in places})
     found: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     columns = ("policy__name", "policy__tier_id", "policy__tenant_id", "policy__endpoint_id", "policy__service")
-    for row in rows.values("name_id", "name__name", *columns):
+    for row in rows.values("name_id", "name__name", *columns, *more):
         found[row["name_id"]].append(row)
     return found
 

@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce
 from headroom_edge import keys
 from headroom_edge.algorithms.base import DAY_US, SECOND_US
 from headroom_edge.algorithms.calendar_quota import CalendarQuota
+from headroom_edge.algorithms.sharing import Borrowing
 from headroom_edge.plan.subject import Subject
 from quotas.models import Endpoint
 from quotas.models.calendar_counter import CalendarCounter
@@ -115,7 +116,8 @@ def use_of(
         used = counters.get((effective.scope, limit.name))
         return LimitUse(None if used is None else used / limit.algorithm.limit, used, "nothing used yet")
     if allowance is None:
-        return LimitUse(None, why_not="concurrency is not measured")
+        is_share = isinstance(limit.algorithm, Borrowing)
+        return LimitUse(None, why_not="borrows without a ceiling" if is_share else "concurrency is not measured")
     if limit.subject != Subject():
         return LimitUse(None, why_not=f"counted per {subject_words(limit.subject)}")
     if demand is None:

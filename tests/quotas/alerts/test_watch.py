@@ -15,6 +15,7 @@ from quotas.alerts.settings import alert_rules, alert_setting_set, alert_target_
 from quotas.alerts.watch import CLEAR, REMIND, alerts_watch
 from quotas.errors import Refused
 from quotas.models import (
+    AdaptiveReading,
     AlertDelivery,
     AlertSetting,
     AlertState,
@@ -27,8 +28,10 @@ from quotas.models import (
 from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
+from quotas.status.metrics_collector import adaptive
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant
+from tests.quotas.pools.test_contention import deny, share_a_pool
 from tests.quotas.world import SAID, make_world
 
 pytestmark = pytest.mark.django_db
@@ -294,3 +297,56 @@ def test_without_a_mail_server_no_mail_is_promised(settings: Any) -> None:
     settings.HEADROOM_HAS_MAIL = False
     with pytest.raises(Refused, match="HEADROOM_SMTP_URL"):
         alert_target_create(kind="email", address="a@example.com", **SAID)
+
+
+def test_a_pool_that_is_full_for_ten_minutes_is_told() -> None:
+    share_a_pool()
+    Outbox.objects.all().delete()
+    for minute in range(2, 11):  # the last one is not judged yet
+        deny("limit/pool", NOW - minute * MINUTE)
+    assert told(NOW) == []
+    deny("limit/share", NOW - 11 * MINUTE)
+    assert told(NOW) == ["pool-contended firing"]
+    state = AlertState.objects.get(name="pool-contended")
+    assert (state.about, state.text) == ("org", "the pool org has denied requests for 10 min because it was full")
+    assert told(NOW + MINUTE) == []
+    assert told(NOW + CLEAR) == ["pool-contended resolved"]
+
+
+def reading(at: datetime, value: int) -> None:
+    AdaptiveReading.objects.create(
+        at=at,
+        kind="rate",
+        policy="pro-all",
+        limit_name="burst",
+        endpoint_number=0,
+        tenant_number=0,
+        value=value,
+        least=300,
+        most=1_000,
+        reason="30 % of 40 answers per second were bad",
+    )
+
+
+def test_a_limit_that_is_at_its_floor_for_ten_minutes_is_told() -> None:
+    reading(NOW - 11 * MINUTE, 420)
+    for minute in range(10):
+        reading(NOW - minute * MINUTE, 300)
+    assert told(NOW) == []
+    reading(NOW + MINUTE, 300)
+    assert told(NOW + MINUTE) == ["adaptive-at-floor firing"]
+    state = AlertState.objects.get(name="adaptive-at-floor")
+    assert state.about == "pro-all burst"
+    assert state.text == (
+        "limit burst on * has been at its floor of 30 % for 10 min: 30 % of 40 answers per second were bad"
+    )
+    reading(NOW + 2 * MINUTE, 350)
+    assert told(NOW + 2 * MINUTE) == []
+    assert told(NOW + MINUTE + CLEAR) == ["adaptive-at-floor resolved"]
+
+
+def test_prometheus_is_told_where_a_limit_that_adapts_is_between_its_bounds() -> None:
+    reading(NOW, 475)
+    (sample,) = adaptive(NOW).samples
+    assert sample.labels == {"policy": "pro-all", "limit": "burst", "endpoint": "*", "tenant": ""}
+    assert sample.value == pytest.approx(0.25)

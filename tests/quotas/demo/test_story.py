@@ -11,10 +11,12 @@ from django.utils import timezone
 
 from quotas.calibration.capacity import Capacity, capacity_of
 from quotas.calibration.sizing import point_of
-from quotas.models import Change, Endpoint, LimitName, Override, Recommendation
+from quotas.models import AdaptiveReading, Change, Endpoint, LimitName, Override, Recommendation
 from quotas.models.recommendation import Kind, Stage
 from quotas.models.usage import LET_THROUGH, Outcome, UsageDay, UsageHour, UsageMinute
 from quotas.policies.limit_codec import algorithm_load
+from quotas.pools.demand import busiest_members, demand_proposal
+from quotas.pools.queries import pool_read
 from quotas.status.summary import WAITING
 from quotas.usage.queries.latency import latency_samples
 from tenants.models import Tenant
@@ -37,6 +39,9 @@ def test_the_demo_tells_a_true_story(valkey: redis.Redis) -> None:
     one_limit_has_too_little_data_until_a_date(now)
     one_endpoint_has_a_knee_in_its_latency(now)
     the_change_in_shadow_would_hurt_some_and_spare_others()
+    partners_lend_by_day_and_night(now)
+    shares_are_proposed_for_the_pool()
+    one_limit_follows_its_backend_every_hour()
     tenants_can_be_told_apart(now)
     the_rollups_agree()
 
@@ -109,6 +114,34 @@ def the_change_in_shadow_would_hurt_some_and_spare_others() -> None:
     asked = rows.filter(outcome__in=LET_THROUGH, tenant_number__in=pro).values_list("tenant_number", flat=True)
     assert set(hurt)
     assert set(asked) - set(hurt)
+
+
+def partners_lend_by_day_and_night(now: datetime) -> None:
+    """Over the last week, each is the larger borrower in the hours in which it works."""
+    numbers = dict(Tenant.objects.values_list("name", "number"))
+    rows = UsageHour.objects.filter(outcome=Outcome.LENT, start__gte=now - WEEK)
+    borrowed: dict[tuple[int, int], int] = {}
+    for tenant, start, count in rows.values_list("tenant_number", "start", "count"):
+        borrowed[tenant, start.hour] = borrowed.get((tenant, start.hour), 0) + count
+    asia, america = numbers["kite-mobility"], numbers["transit-union"]
+    assert borrowed[asia, 4] > 10 * borrowed.get((america, 4), 0)
+    assert borrowed[america, 18] > 10 * borrowed.get((asia, 18), 0)
+
+
+def shares_are_proposed_for_the_pool() -> None:
+    pool = pool_read("partner-pool", "partners")
+    assert pool is not None
+    found = demand_proposal(pool, busiest_members(pool))
+    assert [one.member.tenant for one in found.members if one.proposed] == [one.member.tenant for one in found.members]
+    assert found.forecast is not None
+    assert found.forecast.is_unseen
+    assert found.forecast.then.denied <= found.forecast.now.denied
+
+
+def one_limit_follows_its_backend_every_hour() -> None:
+    readings = AdaptiveReading.objects.filter(limit_name="eta-backend")
+    assert {row.at.hour for row in readings if row.is_at_floor} == set(range(24))
+    assert readings.order_by("-at")[0].at > timezone.now() - timedelta(hours=1)
 
 
 def tenants_can_be_told_apart(now: datetime) -> None:

@@ -20,6 +20,7 @@ from quotas.models import (
     DrainState,
     Emergency,
     Endpoint,
+    EndpointTarget,
     Freeze,
     GapRecord,
     Heartbeat,
@@ -70,6 +71,7 @@ def make_rows() -> dict[str, models.Model]:
     rows["membership2"] = Membership.objects.create(user=rows["user2"], role="tenant", tenant=rows["tenant"])
     rows["endpoint"] = Endpoint.objects.create(number=1, name="rides:get", method="GET", path="/rides")
     rows["endpoint2"] = Endpoint.objects.create(number=2, name="rides:list", method="GET", path="/lists")
+    rows["endpointtarget"] = EndpointTarget.objects.create(endpoint=rows["endpoint"], target_us=1, measured_at=now)
     rows["policy"] = Policy.objects.create(name="pro-get", tier=rows["tier"], endpoint=rows["endpoint"])
     rows["policy2"] = Policy.objects.create(name="pro-all", tier=rows["tier"])
     rows["policy_global"] = Policy.objects.create(name="everyone", service="rides")

@@ -26,7 +26,7 @@ OBSERVATIONS = {
     "UsageLog", "FoldState", "PackedSeconds", "RatesHour", "RatesDay", "LatencyHour", "JobSlot", "Delivery",
     "TierUse", "Tally", "TotalStep", "TotalMinute", "TotalHour", "TotalDay", "TenantHour", "TenantDay",
     "AlertState", "AlertDelivery", "KeyVersion", "TaskSlice", "KeyUse",
-    "LimitNeed", "TenantSummary", "TenantSearch", "TenantSummaryRun",
+    "AdaptiveReading", "EndpointTarget", "LimitNeed", "TenantSummary", "TenantSearch", "TenantSummaryRun",
 }  # fmt: skip
 CONFIGURED = [model for model in OURS if model.__name__ not in OBSERVATIONS and model is not Heartbeat]
 

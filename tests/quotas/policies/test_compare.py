@@ -28,7 +28,28 @@ def bucket(rate: int, burst: int, **fields: Any) -> Limit:
     return limit("burst", rate=rate, burst=burst, **fields)
 
 
+def pool(rate: int, burst: int, reserve: int = 0) -> Limit:
+    return limit("burst", "pool", rate=rate, burst=burst, reserve=reserve)
+
+
+def adaptive(least: int, most: int) -> Limit:
+    return limit("burst", "adaptive_concurrency", min=least, max=most, target="100ms", hold="10s")
+
+
+def share(assured: int, ceiling: int | None = None, **fields: Any) -> Limit:
+    most: dict[str, Any] = {} if ceiling is None else {"ceiling": ceiling}
+    return limit("burst", "borrowing", assured=assured, parent="org", **most, **fields)
+
+
 CUTS = {
+    "less of a pool": (pool(100, 200), pool(50, 200), 50.0),
+    "less to borrow at once": (pool(100, 200), pool(100, 200, reserve=100), 50.0),
+    "less guaranteed": (share(100, 400), share(50, 400, burst=100), 50.0),
+    "nothing guaranteed": (share(100, 400), share(0, 400), 100.0),
+    "a lower ceiling": (share(100, 400), share(100, 200, ceiling_burst=400), 50.0),
+    "a ceiling at all": (share(100), share(100, 1_000_000), 100.0),
+    "a share for a bucket": (bucket(100, 100), share(60, 400), 40.0),
+    "a bucket for a share": (share(100, 400), bucket(100, 400), 75.0),
     "less rate": (bucket(100, 200), bucket(50, 200), 50.0),
     "less at once": (bucket(100, 200), bucket(100, 50), 75.0),
     "less waiting": (bucket(100, 200, max_wait="10s"), bucket(100, 200, max_wait="1s"), 90.0),
@@ -48,9 +69,16 @@ CUTS = {
         limit("burst", "concurrency", limit=5, hold="1s"),
         50.0,
     ),
+    "in flight at least": (adaptive(10, 100), adaptive(5, 100), 50.0),
+    "in flight at most": (adaptive(10, 100), adaptive(10, 60), 40.0),
     "in flight for a rate": (bucket(100, 200), limit("burst", "concurrency", limit=500, hold="1s"), 100.0),
 }
 NO_CUTS = {
+    "a higher ceiling": (share(100, 400), share(100, 800)),
+    "no ceiling": (share(100, 400), share(100)),
+    "another weight": (share(100, 400), share(100, 400, weight=1)),
+    "as much guaranteed and more to borrow": (bucket(100, 100), share(100, 400)),
+    "the same as a pool": (bucket(100, 200), pool(100, 200)),
     "a tenth": (bucket(100, 200), bucket(90, 180)),
     "more": (bucket(100, 200), bucket(101, 200)),
     "to shadow": (bucket(100, 200), bucket(1, 1, mode="shadow")),

@@ -110,7 +110,7 @@ class TestAnEdit:
         assert "lease: 250ms" in text
         assert document_apply(document=accepted(read_document(text)), **SAID) is None
         sheet = sheet_write()
-        assert sheet.splitlines()[1].endswith(",open,250ms")
+        assert sheet.splitlines()[1].endswith(",open,250ms,")
         assert limits_set(edits=sheet_read(sheet), **SAID) is None
 
     def test_a_document_that_leaves_it_out_unsets_it(self) -> None:

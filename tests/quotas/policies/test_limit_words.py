@@ -13,7 +13,9 @@ from quotas.policies.limit_words import (
     compact,
     limit_short,
     limit_words,
+    most_short,
     override_words,
+    sharing_words,
     subject_words,
 )
 from quotas.policies.spec import Override
@@ -30,6 +32,16 @@ from quotas.policies.spec import Override
         ({"algorithm": "sliding_counter", "limit": 6_000, "window": "1m"}, "6,000/min"),
         ({"algorithm": "calendar_quota", "limit": 40_000_000, "period": "month"}, "40M/month"),
         ({"algorithm": "concurrency", "limit": 4, "hold": "5m"}, "4 at once hold 5m"),
+        (
+            {"algorithm": "adaptive_concurrency", "min": 5, "max": 200, "target": "80ms", "hold": "10s"},
+            "5 to 200 at once target 80ms",
+        ),
+        ({"algorithm": "pool", "rate": 4.5, "burst": 20_000}, "4.5/s pool, burst 20k"),
+        ({"algorithm": "borrowing", "assured": 200, "parent": "org"}, "200/s guaranteed, more from org"),
+        (
+            {"algorithm": "borrowing", "ceiling": 12_000, "per": "1m", "parent": "org"},
+            "0/min guaranteed, up to 12k/min from org",
+        ),
     ],
 )
 def test_every_algorithm_fits_a_cell(fields: dict[str, Any], text: str) -> None:
@@ -81,3 +93,26 @@ def test_a_global_limit_counts_all_tenants_together() -> None:
     assert words == "5/s sustained, up to 10 at once, all tenants together, enforced"
     by_address = limit_words(limit_parse("backend", {**fields, "subject": "ip"}), is_global=True)
     assert by_address == "5/s sustained, up to 10 at once, per address, all tenants together, enforced"
+
+
+def test_limits_that_share_say_what_they_buy() -> None:
+    fields = {"algorithm": "borrowing", "assured": 0, "parent": "org", "ceiling": 50}
+    assert sharing_words(limit_parse("x", fields).algorithm) == (
+        "Nothing is guaranteed: it gets what org has left.",
+        "It borrows up to 50/s in all. When others ask too, its part has the weight 1.",
+    )
+    lender = fields | {"assured": 40, "burst": 40, "reserve": 20}
+    assert sharing_words(limit_parse("x", lender).algorithm)[-1] == (
+        "It lends to others itself. "
+        "Loans at once, by the priority of a request: critical 20, high 18, normal 15, sheddable 10."
+    )
+    assert sharing_words(limit_parse("x", {"algorithm": "gcra", "rate": 5}).algorithm) == ()
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "text"),
+    [({"ceiling": 900, "ceiling_burst": 120}, "900/min burst 120"), ({}, "90/min guaranteed, more from org")],
+)
+def test_use_of_a_share_is_measured_against_its_ceiling(ceiling: dict[str, Any], text: str) -> None:
+    fields = {"algorithm": "borrowing", "assured": 90, "per": "1m", "parent": "org"}
+    assert str(most_short(limit_parse("share", {**fields, **ceiling}).algorithm)) == text

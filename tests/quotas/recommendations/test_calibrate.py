@@ -17,13 +17,14 @@ from quotas.calibration.sizing import point_of
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.observations.arrays import Floats
+from quotas.policies.edit import policy_create
 from quotas.policies.limit_codec import algorithm_load
 from quotas.recommendations.calibrate import calibrate
 from quotas.recommendations.lifecycle import recommendation_dismiss, recommendation_simulate
 from quotas.simulation.synthetic_tenants import SyntheticTenant, Throttle
 from tenants.models import Tenant
 from tests.quotas.recorded import NOW, make_giant, make_recorded, working
-from tests.quotas.world import SAID
+from tests.quotas.world import FORCED, SAID
 
 pytestmark = pytest.mark.django_db
 DAY_S = 86_400
@@ -184,3 +185,15 @@ def test_what_was_dismissed_is_not_proposed_again_for_a_while() -> None:
     Recommendation.objects.update(ended_at=NOW)
     calibrate()
     assert Recommendation.objects.get().stage == Stage.DISMISSED
+
+
+def test_limits_that_share_are_skipped_with_the_reason_and_the_others_are_sized_as_before() -> None:
+    make_recorded(fleet(0.5))
+    shared = {"name": "shared", "algorithm": "pool", "rate": 100, "per": "1s", "burst": 200}
+    part = {"name": "part", "algorithm": "borrowing", "assured": 10, "parent": "shared", "subject": "key"}
+    policy_create(name="pro-all", tier="pro", endpoint="*", limits=[shared, part], **FORCED)
+    found = calibrate()
+    assert [(one["policy"], one["limit"]) for one in found.skipped] == [("pro-all", "shared"), ("pro-all", "part")]
+    assert all("the pool's page proposes all shares at once" in one["why"] for one in found.skipped)
+    assert (found.limits, found.idle) == (2, 1)  # steady, and the one of the tier without tenants
+    assert Recommendation.objects.get(kind=Kind.TIER).limit == "steady"

@@ -12,6 +12,7 @@ from quotas.simulation.scenarios import SCENARIOS
 from quotas.simulation.scenarios.bursts import SHAPING
 from quotas.simulation.scenarios.engine import ReferenceEngine
 from quotas.simulation.scenarios.model import Ask, ScenarioCase, run_case
+from quotas.simulation.scenarios.sharing import BORROWING, FIRST_US, A, B
 from quotas.simulation.scenarios.windows import PACED
 
 CASES = [
@@ -91,3 +92,21 @@ def test_shaped_departures_never_exceed_the_rate_in_any_half_open_second() -> No
         departures += [ask.t_us + reply.wait_us for reply in engine.ask(ask) if reply.allowed]
     assert len(departures) == 14_000
     assert all(later - earlier >= SECOND_US for earlier, later in zip(departures, departures[3_000:], strict=False))
+
+
+def test_borrowers_share_by_weight_within_a_second_and_never_exceed_the_pool() -> None:
+    case, engine = BORROWING.cases[0], ReferenceEngine()
+    engine.configure(case.policies)
+    passed: list[tuple[int, str]] = []
+    for ask in case.events:
+        assert isinstance(ask, Ask)
+        passed += [(ask.t_us, ask.subject["team"]) for reply in engine.ask(ask) if reply.allowed]
+    alone = [who for t_us, who in passed if t_us < FIRST_US]
+    assert len(alone) == pytest.approx(1_000, rel=0.05)
+    settled = Counter(who for t_us, who in passed if t_us >= FIRST_US + SECOND_US)
+    assert settled[A["team"]] == pytest.approx(500, rel=0.05)
+    assert settled[B["team"]] == pytest.approx(500, rel=0.05)
+    moments = [t_us for t_us, _ in passed]
+    for first, begin_us in enumerate(moments[::50]):
+        count = sum(t_us < begin_us + SECOND_US for t_us in moments[first * 50 :])
+        assert count <= 1_000 + 250

@@ -3,13 +3,23 @@
 import csv
 import json
 import random
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+
+from quotas.management.commands.simulate import check_agreement
+from quotas.policies.document import Document, read_document
+from quotas.policies.limit_codec import limit_parse
+from quotas.simulation.arrivals_csv import Arrival
+from quotas.simulation.policy_replay import PolicyWorld, ReferenceReplay, on_store
+from quotas.simulation.policy_report import Comparison, comparison_tables, side_by_side
+from quotas.simulation.sandbox import Sandbox
 
 ROOT = Path(__file__).parents[3]
 POLICIES = ROOT / "tests" / "quotas" / "policies" / "documents"
@@ -68,6 +78,8 @@ EVERY_ALGORITHM = {
     "sliding_log": {"limit": 12, "window": "1s"},
     "sliding_counter": {"limit": 12, "window": "1s"},
     "concurrency": {"limit": 2, "hold": "1s"},
+    "adaptive_concurrency": {"min": 1, "max": 4, "start": 2, "target": "300ms", "hold": "1s"},
+    "pool": {"rate": 7, "per": "1s", "burst": 9, "reserve": 2},
     "calendar_quota": {"limit": 60, "period": "month", "anchor": 31, "timezone": "Asia/Kolkata"},
 }
 
@@ -100,7 +112,153 @@ def test_a_policy_prints_what_each_limit_denied(capsys: pytest.CaptureFixture[st
     policy = str(POLICIES / "valid" / "every-algorithm.yaml")
     text = simulate(capsys, "--policy", policy, "--policy-name", "pro-everywhere", "--arrivals", str(arrivals))
     assert "4 allowed, 1 denied, longest wait 1 ms" in text
-    assert [line.split()[-1] for line in text.splitlines() if line.startswith("paced")] == ["1"]
+    assert next(line.split()[-2:] for line in text.splitlines() if line.startswith("paced")) == ["1", "1"]
+    assert "reference and lua agree on 5 decisions." in text
+
+
+SHARING = """
+tiers: [{name: pro}]
+endpoints:
+  - {name: payments:charge, method: POST, path: /charges, priority: critical}
+  - {name: payments:report, method: GET, path: /reports, priority: sheddable}
+policies:
+  - name: sharing
+    tier: pro
+    endpoint: "*"
+    limits:
+      - {name: org, algorithm: pool, rate: 100, burst: 50, reserve: 30, unit: cost}
+      - {name: team, algorithm: borrowing, assured: 20, burst: 10, ceiling: 80, ceiling_burst: 20, reserve: 5,
+         parent: org, subject: team, unit: cost}
+      - {name: key, algorithm: borrowing, assured: 5, burst: 4, ceiling: 50, parent: team, weight: 1, subject: team+key,
+         unit: cost}
+"""
+
+
+@pytest.fixture
+def sharing(tmp_path: Path) -> str:
+    path = tmp_path / "sharing.yaml"
+    path.write_text(SHARING)
+    return str(path)
+
+
+def write_shared_arrivals(path: Path, *, count: int = 1_500, head: str = "t_us,cost,team,key") -> None:
+    """At about four times the pool's rate, two of three for team a."""
+    draw, t_us = random.Random(18), 1_772_409_600_000_000
+    values: dict[str, tuple[str, ...]] = {
+        "cost": ("1", "1", "3"),
+        "team": ("a", "a", "b"),
+        "key": ("x", "x", "y"),
+        "tenant": ("acme", "bolt"),
+        "endpoint": ("payments:charge", "payments:report", "rides:list"),
+        "priority": ("", "", "sheddable", "critical"),
+    }
+    lines = [head]
+    for _ in range(count):
+        t_us += draw.randrange(8_000)
+        lines.append(",".join(str(t_us) if name == "t_us" else draw.choice(values[name]) for name in head.split(",")))
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("head", ["t_us,cost,team,key", "team,t_us,key,cost,tenant,endpoint,priority"])
+def test_a_pool_has_the_same_decisions_on_both_engines_and_says_who_lent(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, sharing: str, head: str
+) -> None:
+    path = tmp_path / "arrivals.csv"
+    write_shared_arrivals(path, head=head)
+    text = simulate(capsys, "--policy", sharing, "--arrivals", str(path))
+    assert "reference and lua agree on 1,500 decisions." in text
+    assert "denied: share" in text
+    assert "EXCEEDED" not in text
+    (teams,) = [line.split() for line in text.splitlines() if line.startswith("team  asked")]
+    assert teams[2:6] == ["own", "from", "org", "from"]
+    rows = {row[0]: row for row in (line.split() for line in text.splitlines()) if row and row[0] in ("a", "b")}
+    assert all(int(number.replace(",", "")) > 0 for row in rows.values() for number in row[1:5])
+    assert len([line for line in text.splitlines() if line.startswith("org ") and line.endswith("kept")]) == 2
+
+
+def test_one_engine_alone_needs_no_store(capsys: pytest.CaptureFixture[str], tmp_path: Path, sharing: str) -> None:
+    path = tmp_path / "arrivals.csv"
+    write_shared_arrivals(path)
+    text = simulate(capsys, "--policy", sharing, "--arrivals", str(path), "--engine", "reference")
+    assert "agree" not in text
+    assert "denied (" not in text
+
+
+def test_the_endpoint_column_gives_each_request_its_priority(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    policy, path = tmp_path / "pool.yaml", tmp_path / "arrivals.csv"
+    policy.write_text(
+        SHARING.partition("policies:")[0]
+        + "policies: [{name: p, tier: pro, endpoint: '*', limits: [{name: org, algorithm: pool, rate: 10, burst: 10}]}]"
+    )
+    ask = "1772409600000000,1,{}\n"
+    path.write_text("t_us,cost,endpoint\n" + ask.format("payments:report") * 6 + ask.format("payments:charge") * 6)
+    text = simulate(capsys, "--policy", str(policy), "--arrivals", str(path))
+    # Sheddable requests may fill half of the pool, critical ones all of it.
+    assert "10 allowed, 2 denied" in text
+    path.write_text("t_us,cost,endpoint,priority\n" + ask.format("payments:charge,sheddable") * 12)
+    assert "5 allowed, 7 denied" in simulate(capsys, "--policy", str(policy), "--arrivals", str(path))
+
+
+def test_tenants_share_a_global_pool(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    policy, path = tmp_path / "global.yaml", tmp_path / "arrivals.csv"
+    policy.write_text("""
+policies:
+  - {name: everybody, endpoint: "*", limits: [{name: pool, algorithm: pool, rate: 100, burst: 40, reserve: 20}]}
+  - {name: pro, tier: pro, endpoint: "*", limits: [{name: share, algorithm: borrowing, assured: 10, parent: pool}]}
+  - {name: acme, tenant: acme, endpoint: "*", limits: [{name: share, algorithm: borrowing, assured: 40, parent: pool}]}
+""")
+    write_shared_arrivals(path, head="t_us,cost,tenant")
+    text = simulate(capsys, "--policy", str(policy), "--arrivals", str(path))
+    assert "reference and lua agree on 1,500 decisions." in text
+    own = {row[0]: int(row[2]) for row in map(str.split, text.splitlines()) if row and row[0] in ("acme", "bolt")}
+    assert own["acme"] > 2 * own["bolt"] > 0
+
+
+def test_adaptive_concurrency_follows_the_durations_on_both_engines(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    policy, path = tmp_path / "adaptive.yaml", tmp_path / "arrivals.csv"
+    limit = "{name: flight, algorithm: adaptive_concurrency, min: 2, max: 40, start: 20, target: 50ms, hold: 5s}"
+    policy.write_text(f'policies: [{{name: p, tier: pro, endpoint: "*", limits: [{limit}]}}]')
+    lines = [f"{1_772_409_600_000_000 + n * 2_000},1,{200_000 if n > 1_000 else 20_000}" for n in range(2_000)]
+    path.write_text("t_us,cost,duration_us\n" + "\n".join(lines) + "\n")
+    text = simulate(capsys, "--policy", str(policy), "--arrivals", str(path))
+    assert "reference and lua agree on 2,000 decisions." in text
+    denied = int(text.split(" allowed, ")[1].partition(" denied")[0].replace(",", ""))
+    assert denied > 100
+
+
+def test_a_difference_between_the_engines_ends_with_an_error() -> None:
+    """The engines agree, so here the store has another pool than the reference."""
+    document = read_document(SHARING)
+    assert isinstance(document, Document)
+    world = PolicyWorld.of(document.policies).visited_by(())
+    (policy,) = world.policies
+    pool = limit_parse("org", {"algorithm": "pool", "rate": 50, "burst": 30, "unit": "cost"})
+    other = replace(world, policies=(replace(policy, limits=(pool, *policy.limits[1:])),))
+    found = Comparison.of(world, ("reference", "lua"))
+    arrivals = (Arrival(1_772_409_600_000_000 + n, dimensions={"team": str(n % 5), "key": "x"}) for n in range(200))
+    with Sandbox() as sandbox:
+        for step, decisions in side_by_side(on_store(sandbox, other, ReferenceReplay(world).steps(arrivals))):
+            found.add(step, decisions)
+    text = "\n".join(comparison_tables(world, found))
+    assert re.search(r"request \d+ \(t_us \d+\): reference denied by key \(pool\), lua allowed, lent by org", text)
+    assert re.search(r"\d+ / \d+", text)
+    with pytest.raises(CommandError, match=r"The engines differ in [0-9]+ of 200 decisions") as caught:
+        check_agreement(found)
+    assert caught.value.returncode == 1
+
+
+def test_long_files_show_their_progress(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    policy, path = tmp_path / "one.yaml", tmp_path / "arrivals.csv"
+    policy.write_text("policies: [{name: p, tier: pro, endpoint: '*', limits: [{name: b, algorithm: gcra, rate: 5}]}]")
+    write_shared_arrivals(path, count=20_000, head="t_us,cost,tenant")
+    call_command("simulate", "--policy", str(policy), "--arrivals", str(path), "--engine", "reference")
+    told = capsys.readouterr()
+    assert "replaying 50%" in told.err
+    assert "20,000" not in told.err
 
 
 def test_scenarios_are_listed_and_run_on_both_engines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,6 +294,48 @@ def test_a_bad_file_is_refused_with_its_line(tmp_path: Path, lines: str, message
     path = tmp_path / "bad.csv"
     path.write_text(lines)
     assert refused(*FIXED, "--arrivals", str(path)).startswith(f"{path}: {message}")
+
+
+DIMENSIONS = "t_us,cost,team,key\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            "t_us,cost,tema,key\n",
+            "line 1: unknown column 'tema'; the columns are t_us, cost, key, team, tenant, endpoint",
+        ),
+        ("t_us,cost,team\n", "line 1: column key is missing; a limit counts by team+key"),
+        ("t_us,team,key\n", "line 1: column cost is missing; the first line must be t_us,cost"),
+        ("t_us,cost,team,key,key\n", "line 1: column key appears twice"),
+        ("t_us,subject,cost,team\n", "line 1: unknown column 'team'; the columns are t_us, subject, cost, tenant"),
+        (DIMENSIONS + "5,1,a,x\n4,1,a,x\n", "line 3: t_us 4 is before the line above; sort the file by t_us"),
+        (DIMENSIONS + "5,0,a,x\n", "line 2: cost must be a whole number from 1 to"),
+        (DIMENSIONS + "5,1,a\n", "line 2: 3 fields, but the first line names 4"),
+        (DIMENSIONS + f"5,1,{'a' * 300},x\n", "line 2: team is longer than 256 characters; shorten it"),
+        (f"{DIMENSIONS.strip()},tenant\n5,1,a,x,No One\n", "line 2: tenant must be the name of a tenant, such as acme"),
+        (f"{DIMENSIONS.strip()},endpoint\n5,1,a,x,pay\n", "line 2: endpoint must be the name of an endpoint, such as"),
+        (f"{DIMENSIONS.strip()},priority\n5,1,a,x,urgent\n", "line 2: priority must be one of critical, high, normal"),
+    ],
+)
+def test_a_bad_file_of_dimensions_is_refused_with_its_line(
+    tmp_path: Path, sharing: str, lines: str, message: str
+) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(lines)
+    assert refused("--policy", sharing, "--arrivals", str(path)).startswith(f"{path}: {message}")
+
+
+def test_a_chain_that_cannot_be_judged_is_refused_in_one_sentence(tmp_path: Path, arrivals: Path) -> None:
+    path = tmp_path / "orphan.yaml"
+    limit = "{name: key, algorithm: borrowing, assured: 1, parent: nobody, subject: key}"
+    path.write_text(f'policies: [{{name: p, tier: pro, endpoint: "*", limits: [{limit}]}}]')
+    for engine in ((), ("--engine", "reference")):
+        message = refused("--policy", str(path), "--arrivals", str(arrivals), *engine)
+        assert "borrows from nobody, but no limit nobody is switched on" in message
+    params = '{"assured": 5, "parent": "pool"}'
+    assert "borrows from pool" in refused("--algorithm", "borrowing", "--params", params, "--arrivals", str(arrivals))
 
 
 def test_the_store_is_asked_nothing_of_a_bad_line(tmp_path: Path) -> None:
@@ -176,8 +376,16 @@ def test_a_bad_policy_file_is_refused_with_its_line(arrivals: Path) -> None:
     bad = POLICIES / "invalid" / "sliding-log-above-10000.yaml"
     expected = bad.read_text().splitlines()[0].removeprefix("# ")
     assert refused("--policy", str(bad), "--arrivals", str(arrivals)) == f"{bad}: {expected}"
-    owners = POLICIES / "valid" / "owners.yaml"
-    assert "--policy-name must be one of tier-payments," in refused("--policy", str(owners))
+    owners = ("--policy", str(POLICIES / "valid" / "owners.yaml"), "--arrivals", str(arrivals))
+    assert "--policy-name must be one of tier-payments," in refused(*owners, "--policy-name", "tier")
+
+
+def test_policies_of_two_tiers_need_a_name(tmp_path: Path, arrivals: Path) -> None:
+    path = tmp_path / "tiers.yaml"
+    row = '{name: %s, tier: %s, endpoint: "*", limits: [{name: burst, algorithm: gcra, rate: 5}]}'
+    path.write_text(f"policies:\n  - {row % ('one', 'free')}\n  - {row % ('two', 'pro')}\n")
+    expected = "its policies are of the tiers free, pro; name one with --policy-name"
+    assert refused("--policy", str(path), "--arrivals", str(arrivals)) == f"{path}: {expected}"
 
 
 def run_process(*words: str) -> subprocess.CompletedProcess[str]:

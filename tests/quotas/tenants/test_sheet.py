@@ -72,7 +72,7 @@ def test_an_archived_name_stays_taken() -> None:
 
 
 def test_what_an_export_neutralised_is_read_as_it_was() -> None:
-    text = "".join(csv_lines(COLUMNS, [("city", "pro", "=SUM(A1)", "UTC", "", "")]))
+    text = "".join(csv_lines(COLUMNS, [("city", "pro", "=SUM(A1)", "UTC", "", "", "")]))
     assert sheet_tenants(text)[0].label == "=SUM(A1)"
 
 

@@ -178,11 +178,14 @@ def test_denials_are_read_with_the_values_of_their_subject() -> None:
         b"1790000003123456 001 2s limit 5 250000 12 :001/key:k_77",
         b"1790000003123456 000 - suspended 1 -1 12 ",
         b"1790000003123456 001 2s limit 5 250000 12 0",
+        b"1790000003123456 001 2s limit/pool 5 250000 12 0",
         b"1790000003123456 001 2s limit 5 250000",
+        b"1790000003123456 001 2s limit/pool/x 5 250000 12 0",
     ]
     assert list(parse_denials(7, items, unreadable)) == [
         DenialRecord(7, 1, 1_790_000_003_123_456, 100, "limit", 5, 250_000, 12, b"k_77"),
         DenialRecord(7, 0, 1_790_000_003_123_456, 0, "suspended", 1, -1, 12, b""),
         DenialRecord(7, 1, 1_790_000_003_123_456, 100, "limit", 5, 250_000, 12, b""),
+        DenialRecord(7, 1, 1_790_000_003_123_456, 100, "limit/pool", 5, 250_000, 12, b""),
     ]
-    assert unreadable.count == 1
+    assert unreadable.count == 2

@@ -10,13 +10,15 @@ from django.db import transaction
 from pytest_django import DjangoAssertNumQueries
 
 from quotas.models import Endpoint, LimitName
+from quotas.overrides import override_create
+from quotas.policies.edit import policy_update
 from quotas.policies.spec import to_us
 from quotas.usage.batch_format import DenialRecord
 from quotas.usage.queries import denial_log
 from quotas.usage.queries.denial_log import DenialFilter, denials_count, denials_read
 from quotas.usage.rollups import add_denials
 from tenants.models import Tenant
-from tests.quotas.world import GET, PAY
+from tests.quotas.world import FORCED, GET, PAY, SAID, newest
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -31,6 +33,7 @@ def denied(
     limit: str = "burst",
     reason: str = "limit",
     retry_us: int = 1_500_000,
+    revision: int = 2,
 ) -> None:
     row = DenialRecord(
         tenant=Tenant.objects.get(name=tenant).number if tenant else 0,
@@ -40,7 +43,7 @@ def denied(
         reason=reason,
         cost=10,
         retry_us=retry_us,
-        revision=2,
+        revision=revision,
         subject=b"203.0.113.7",
     )
     with transaction.atomic():
@@ -130,3 +133,55 @@ def test_a_page_costs_as_many_queries_whatever_it_holds(django_assert_num_querie
         denied(seconds_ago, "acme" if seconds_ago % 2 else "bolt")
     with django_assert_num_queries(4):
         denials_read(DenialFilter())
+
+
+SHARED = [
+    {"name": "org", "algorithm": "pool", "rate": 1_000, "burst": 250},
+    {"name": "burst", "algorithm": "borrowing", "assured": 40, "ceiling": 80, "parent": "org"},
+]
+BORROWED = {
+    "limit/pool": "The pool org was full and the guaranteed share of 40/s was used (cost 10); retry after 1.5 s.",
+    "limit/share": (
+        "The pool org had no more to lend to burst, in fairness to others, and the guaranteed share of 40/s was used "
+        "(cost 10); retry after 1.5 s."
+    ),
+    "limit/ceiling": "The ceiling of 80/s of the limit burst was reached (cost 10); retry after 1.5 s.",
+}
+
+
+@pytest.mark.parametrize("reason", BORROWED)
+def test_a_limit_that_borrows_says_what_it_lacked(reason: str) -> None:
+    policy_update(name="pro-all", limits=SHARED, **FORCED)
+    denied(1, reason=reason, revision=newest().number)
+    [row] = denials_read(DenialFilter(reason="limit")).denials
+    assert (row.reason, row.cause) == ("limit", reason.removeprefix("limit/"))
+    assert row.words == BORROWED[reason]
+
+
+def test_denials_are_found_by_their_cause() -> None:
+    for seconds, reason in enumerate([*BORROWED, "limit"], start=1):
+        denied(seconds, reason=reason)
+    for cause in ("pool", "share", "ceiling"):
+        for reason in ("", "limit"):
+            assert [row.cause for row in denials_read(DenialFilter(cause=cause, reason=reason)).denials] == [cause]
+    assert not denials_read(DenialFilter(cause="pool", reason="suspended")).denials
+    assert len(denials_read(DenialFilter(reason="limit")).denials) == 4
+
+
+def test_a_share_that_was_changed_or_overridden_since_is_not_named() -> None:
+    policy_update(name="pro-all", limits=SHARED, **FORCED)
+    denied(1, reason="limit/pool", revision=newest().number - 1)
+    [row] = denials_read(DenialFilter()).denials
+    assert row.words.startswith("The pool of the limit burst was full and the guaranteed share was used")
+    denied(0, reason="limit/pool", revision=newest().number)
+    assert denials_read(DenialFilter()).denials[0].share is not None
+    override_create(tenant="acme", endpoint="*", limits={"burst": {"assured": 60}}, **SAID)
+    assert denials_read(DenialFilter()).denials[0].share is None
+
+
+def test_who_has_nothing_guaranteed_is_told_so() -> None:
+    share = {**SHARED[1], "assured": 0}
+    policy_update(name="pro-all", limits=[SHARED[0], share], **FORCED)
+    denied(1, reason="limit/pool", revision=newest().number)
+    [row] = denials_read(DenialFilter()).denials
+    assert row.words.startswith("The pool org was full, and nothing is guaranteed to burst (cost 10)")

@@ -1,0 +1,1 @@
+"""Limits that adapt: their live values over time, and how one is pinned."""

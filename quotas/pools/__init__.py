@@ -1,0 +1,1 @@
+"""Pools: limits that tenants, teams or endpoints share. What one member leaves unused, another may borrow."""

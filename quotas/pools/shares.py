@@ -1,0 +1,343 @@
+"""Writes the shares of a pool, and pools.
+
+A member's own share of a shared pool is a policy of that tenant, with a limit of the same name on the same scope as its
+tier's. All shares that are saved together are one revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final, Unpack
+
+from django.db.models import Exists, OuterRef
+
+from headroom_edge.algorithms import FIELDS
+from headroom_edge.algorithms.base import SECOND_US, format_duration
+from headroom_edge.algorithms.sharing import Borrowing, Pool
+from quotas.changes.draft import Permits
+from quotas.errors import refuse
+from quotas.matrix.edit import Edit, limits_set
+from quotas.models import Limit, Revision
+from quotas.policies.chains import Promise
+from quotas.policies.edit import find_limit, find_policy
+from quotas.policies.limit_codec import row_fields
+from quotas.policies.spec import EVERYWHERE, Carry
+from quotas.pools.members import Share, members_read, shares_of
+from quotas.pools.queries import PoolRow, covers, pool_read, sharing_limits
+from tenants.models import Tenant
+
+Fields = Mapping[str, Any]
+
+MOST_SHARES: Final = 200  # in one edit
+KEEP: Final = -1  # leaves a ceiling or a weight as it is
+
+
+@dataclass(frozen=True, slots=True)
+class WantedShare:
+    """What one member shall have. Rates are in the time of the pool's rate."""
+
+    tenant: str = ""  # empty: a limit of everyone, of the tier, or of the tenant whose pool it is
+    limit: str = ""  # empty: the one that the tenant has
+    scope: str = ""  # empty: as above
+    assured: int | None = KEEP
+    ceiling: int | None = KEEP  # None: none
+    weight: int | None = KEEP  # None: as its share
+    is_removed: bool = False  # its own share goes; that of its tier holds again, if there is one
+
+
+def find_pool(policy: str, limit: str) -> PoolRow:
+    found = pool_read(policy, limit)
+    if found is None:
+        find_limit(find_policy(policy), limit)  # says which of the two does not exist
+        raise refuse("limit", "algorithm", f"limit {limit} of policy {policy} is no pool; name a pool")
+    return found
+
+
+def shares_set(
+    *,
+    policy: str,
+    limit: str,
+    shares: Sequence[WantedShare],
+    author: str,
+    reason: str,
+    carry: Carry = "keep",
+    **permits: Unpack[Permits],
+) -> Revision | None:
+    """Members that are not named stay as they are."""
+    pool = find_pool(policy, limit)
+    edits = share_edits(pool, shares)
+    return limits_set(edits=edits, author=author, reason=reason, carry=carry, **permits)
+
+
+def share_edits(pool: PoolRow, wanted: Sequence[WantedShare]) -> list[Edit]:
+    if not wanted or len(wanted) > MOST_SHARES:
+        raise refuse("shares", "count", f"name from 1 to {MOST_SHARES} members; split a larger edit")
+    present = shares_of(pool, sorted({each.tenant for each in wanted if each.tenant}))
+    chosen = [(each, _present(pool, each, present)) for each in wanted]
+    rows = _rows([share for _, share in chosen])
+    edits = [_edit(pool, each, share, rows[share.policy, share.limit]) for each, share in chosen]
+    places = [(edit.place, edit.name) for edit in edits]
+    if len(set(places)) < len(places):
+        raise refuse("shares", "twice", "a member is named twice; name each member once")
+    return edits
+
+
+def _present(pool: PoolRow, wanted: WantedShare, shares: Sequence[Share]) -> Share:
+    owner = wanted.tenant or (pool.tenant or "")
+    fits = [
+        share
+        for share in shares
+        if share.tenant == owner and wanted.limit in ("", share.limit) and wanted.scope in ("", share.scope)
+    ]
+    if len(fits) != 1 and not (wanted.tenant or wanted.limit):
+        message = "a share has neither tenant nor limit; name its tenant, or its limit if it is of no single tenant"
+        raise refuse("shares", "missing", message)
+    told = f"tenant {wanted.tenant}" if wanted.tenant else f"limit {wanted.limit}"
+    if not fits:
+        raise refuse("shares", "unknown", f"{told} has no share of {pool.name}; add it as a member first")
+    if len(fits) > 1:
+        choices = ", ".join(f"{share.limit} on {share.scope}" for share in fits)
+        raise refuse(
+            "shares", "ambiguous", f"{told} has several shares of {pool.name} ({choices}); name limit and scope"
+        )
+    return fits[0]
+
+
+def _rows(shares: Sequence[Share]) -> dict[tuple[str, str], Limit]:
+    """The limits that give these shares, by policy and name."""
+    limits = Limit.objects.select_related("name", "policy__tier")
+    rows = limits.filter(policy__name__in={share.policy for share in shares})
+    return {(row.policy.name, row.name.name): row for row in rows}
+
+
+def _edit(pool: PoolRow, wanted: WantedShare, share: Share, row: Limit) -> Edit:
+    if share.overrides:
+        message = f"an override changes the share of {share.tenant} now; end it first, so that the new share holds"
+        raise refuse("shares", "overridden", message)
+    tenant = share.tenant or None
+    # A tier's pool, and what is everyone's, is edited where it is written.
+    tier = None if tenant else row.policy.tier
+    edit = Edit(tier.name if tier else None, share.scope, share.limit, None, tenant=tenant)
+    if wanted.is_removed:
+        if tenant and not share.is_own:
+            message = f"the share of {tenant} comes from {share.source}; change it there, or give it a share of its own"
+            raise refuse("shares", "not_own", message)
+        return edit
+    fields = _fields(pool.algorithm, row, wanted)
+    _check_ceiling(share, fields)
+    return replace(edit, fields=fields)
+
+
+def _check_ceiling(share: Share, fields: Fields) -> None:
+    """The algorithm refuses it too, but does not know whose it is."""
+    ceiling, assured = fields.get("ceiling"), fields.get("assured") or 0
+    if ceiling is not None and ceiling < assured:
+        whose = share.tenant or f"limit {share.limit}"
+        raise refuse(
+            "ceiling",
+            "parameter",
+            f"the ceiling of {whose}, {ceiling:,}, is below its guaranteed share of {assured:,}; raise the ceiling, or "
+            "lower the share",
+        )
+
+
+def _fields(pool: Pool, row: Limit, wanted: WantedShare) -> dict[str, Any]:
+    """The limit as it is, with the new share. Bursts that were the usual ones stay the usual ones."""
+    fields = row_fields(row)
+    old = Borrowing.parse(dict(row.parameters))
+    was_usual = old.burst == old.assured
+    most_was_usual = old.ceiling is not None and old.ceiling_burst == max(old.burst, old.ceiling)
+    if wanted.assured != KEEP or wanted.ceiling != KEEP:
+        fields |= _in_time_of(pool, old)
+    if wanted.assured != KEEP:
+        fields["assured"] = wanted.assured
+        if was_usual or not wanted.assured:
+            fields.pop("burst", None)
+    if wanted.ceiling != KEEP:
+        fields["ceiling"] = wanted.ceiling
+    if fields.get("ceiling") is None:
+        fields.pop("ceiling", None)
+        fields.pop("ceiling_burst", None)
+    elif most_was_usual:
+        fields.pop("ceiling_burst", None)
+    if wanted.weight != KEEP:
+        fields["weight"] = wanted.weight
+    if fields.get("weight") is None:
+        fields.pop("weight", None)
+    return fields
+
+
+def _in_time_of(pool: Pool, old: Borrowing) -> dict[str, Any]:
+    """Its rates in the time of the pool's rate, so that a new number beside them means the same."""
+    per_us = pool.bucket.typed_per_us
+    if old.per_us == per_us:
+        return {}
+    ceiling = None if old.ceiling is None else round(old.ceiling * per_us / old.per_us)
+    fields = {"per": format_duration(per_us), "assured": round(old.assured * per_us / old.per_us)}
+    return {**fields, "ceiling": ceiling} if ceiling is not None else fields
+
+
+def promise_after(pool: PoolRow, wanted: Sequence[WantedShare]) -> Promise:
+    """What the pool will have promised with these shares. Own shares that are removed are not counted out."""
+    told = members_read(pool).promise
+    present = shares_of(pool, sorted({each.tenant for each in wanted if each.tenant}))
+    chosen = [(each, _present(pool, each, present)) for each in wanted]
+    rows = _rows([share for _, share in chosen])
+    for each, share in chosen:
+        if share.parent != pool.name or each.is_removed:
+            continue
+        fields = _fields(pool.algorithm, rows[share.policy, share.limit], each)
+        told = _with(_with(told, _borrowing(fields)), share.algorithm, -1)
+    return told
+
+
+def promise_with_pool(pool: PoolRow, fields: Fields) -> Promise:
+    """What the pool will have promised with these parameters."""
+    wanted = {**row_fields(pool.row), **fields}
+    new = Pool.parse({name: wanted[name] for name in FIELDS[Pool.name] if name in wanted})
+    rate = Fraction(new.rate * SECOND_US, new.per_us)
+    return replace(members_read(pool).promise, rate=rate, reserve=new.reserve)
+
+
+def promise_with_member(
+    pool: PoolRow, *, fields: Fields, tier: str | None, tenant: str | None, name: str = "", scope: str = ""
+) -> Promise:
+    """What the pool will have promised with this member, as `member_add` takes it."""
+    told = members_read(pool).promise
+    new = _borrowing({"per": format_duration(pool.per_us), "parent": pool.name, **fields})
+    limit, place = name or usual_name(pool), scope or pool.scope
+    if tier and pool.kind == "shared":
+        return _with(told, new, _without_own(tier, limit, place))
+    present = shares_of(pool, [tenant]) if tenant and pool.kind == "shared" else []
+    for share in present:
+        if (share.tenant, share.limit, share.scope, share.parent) == (tenant, limit, place, pool.name):
+            told = _with(told, share.algorithm, -1)  # it replaces that of its tier
+    return _with(told, new)
+
+
+def _with(told: Promise, share: Borrowing, count: int = 1) -> Promise:
+    more = Fraction(share.assured * SECOND_US, share.per_us)
+    return replace(told, assured=told.assured + count * more, bursts=told.bursts + count * share.burst)
+
+
+def _borrowing(fields: Fields) -> Borrowing:
+    return Borrowing.parse({name: fields[name] for name in FIELDS[Borrowing.name] if name in fields})
+
+
+def _without_own(tier: str, limit: str, scope: str) -> int:
+    """How many tenants of the tier would have its share: those without such a limit of their own."""
+    endpoint = None if scope == EVERYWHERE else scope
+    own = Limit.objects.filter(policy__tenant=OuterRef("pk"), name__name=limit, policy__endpoint__name=endpoint)
+    return Tenant.objects.filter(archived_at=None, tier__name=tier).exclude(Exists(own)).count()
+
+
+def pool_set(
+    *,
+    policy: str,
+    limit: str,
+    fields: Fields,
+    author: str,
+    reason: str,
+    carry: Carry = "keep",
+    **permits: Unpack[Permits],
+) -> Revision | None:
+    """`fields`: any of rate, per, burst and reserve."""
+    pool = find_pool(policy, limit)
+    wanted = {**row_fields(pool.row), **fields}
+    edit = Edit(pool.tier, pool.scope, pool.name, wanted, tenant=pool.tenant)
+    return limits_set(edits=[edit], author=author, reason=reason, carry=carry, **permits)
+
+
+def pool_create(
+    *,
+    name: str,
+    fields: Fields,
+    author: str,
+    reason: str,
+    endpoint: str = EVERYWHERE,
+    tier: str | None = None,
+    tenant: str | None = None,
+    **permits: Unpack[Permits],
+) -> PoolRow | None:
+    """For everyone, or for a tier or a tenant. It joins the policy that is there, or makes one. None: a dry run."""
+    taken = _at(tier, tenant, endpoint, name)
+    if taken is not None:
+        raise refuse("name", "taken", f"{taken.policy.name} already has a limit {name}; choose another name")
+    wanted = {"algorithm": Pool.name, **fields}
+    edit = Edit(tier, endpoint, name, wanted, tenant=tenant)
+    limits_set(edits=[edit], author=author, reason=reason, **permits)
+    row = _at(tier, tenant, endpoint, name)
+    return None if row is None else pool_read(row.policy.name, name)
+
+
+def member_add(
+    *,
+    policy: str,
+    limit: str,
+    fields: Fields,
+    author: str,
+    reason: str,
+    tier: str | None = None,
+    tenant: str | None = None,
+    name: str = "",
+    scope: str = "",
+    parent: str = "",
+    **permits: Unpack[Permits],
+) -> Revision | None:
+    """Gives each tenant of a tier, one tenant, or (neither) everyone a share of the pool.
+
+    `fields`: assured, ceiling, weight and so on. `name`: of its limit; that of the other members if empty. `scope`:
+    where it holds, if not where the pool does. `parent`: the node that it borrows from, if not from the pool itself.
+    """
+    pool = find_pool(policy, limit)
+    owner = (tier, tenant) if tier or tenant else (pool.tier, pool.tenant)
+    place = scope or pool.scope
+    if place.endswith(f":{EVERYWHERE}") and any(owner):
+        message = f"a tier or tenant cannot have a limit on the whole service {place}; name an endpoint of it"
+        raise refuse("scope", "endpoint", message)
+    if not covers(pool.scope, place):
+        raise refuse("scope", "endpoint", f"{place} does not count on {pool.name}, which is on {pool.scope}")
+    same = {"per": format_duration(pool.per_us), "subject": pool.row.subject}
+    inherited = {**same, "unit": pool.unit, "mode": pool.mode}
+    wanted = {**inherited, "algorithm": Borrowing.name, "parent": parent or pool.name, **fields}
+    edit = Edit(owner[0], place, name or usual_name(pool), wanted, tenant=owner[1])
+    taken = _at(*owner, place, edit.name)
+    if taken is not None:
+        raise refuse("name", "taken", f"{taken.policy.name} already has a limit {edit.name}; edit it, or choose a name")
+    return limits_set(edits=[edit], author=author, reason=reason, **permits)
+
+
+def usual_name(pool: PoolRow) -> str:
+    """The name that most members use for their limit."""
+    rows = sharing_limits().filter(algorithm=Borrowing.name, parameters__parent=pool.name)[:MOST_SHARES]
+    names = [row.name.name for row in rows]
+    return max(names, key=names.count) if names else f"{pool.name}-share"
+
+
+def _at(tier: str | None, tenant: str | None, scope: str, name: str) -> Limit | None:
+    rows = Limit.objects.select_related("name", "policy__tier", "policy__tenant", "policy__endpoint")
+    found = rows.filter(policy__tier__name=tier, policy__tenant__name=tenant, name__name=name)
+    return next((row for row in found if row.policy.scope == scope), None)
+
+
+def evenly(pool: PoolRow, shares: Sequence[Share]) -> list[WantedShare]:
+    """The pool's rate in equal whole parts; the first ones get what is left over. A share with an override stays."""
+    free = [share for share in shares if not share.overrides]
+    kept = sum((share.assured(pool.algorithm) for share in shares if share.overrides), Fraction(0))
+    whole, left = divmod(max(0, int(pool.rate - kept)), len(free)) if free else (0, 0)
+    return [
+        replace(_wanted(share), assured=whole + (index < left), ceiling=_raised(pool, share, whole + (index < left)))
+        for index, share in enumerate(free)
+    ]
+
+
+def _wanted(share: Share) -> WantedShare:
+    return WantedShare(share.tenant, share.limit, share.scope)
+
+
+def _raised(pool: PoolRow, share: Share, assured: int) -> int | None:
+    """A ceiling below the new share would be refused."""
+    most = share.ceiling(pool.algorithm)
+    return assured if most is not None and most < assured else KEEP
