@@ -19,6 +19,7 @@ from api.openapi import patterns
 from headroom_edge.algorithms.base import shown
 from headroom_edge.check import DIMENSIONS_MAX, is_dimension
 from headroom_edge.json_text import RepeatedKeyError, distinct, encoding_fault
+from headroom_edge.plan.priority import PRIORITIES
 from headroom_edge.plan.subject import DIMENSION, RESERVED
 from quotas.errors import LONGEST_REASON
 from quotas.policies import schema
@@ -183,8 +184,22 @@ class Flag(serializers.BooleanField):
 class Choice(serializers.ChoiceField):
     def to_internal_value(self, data: Any) -> Any:
         if not isinstance(data, str):
-            raise ValidationError(f"must be one of {', '.join(self.choices)}, not {shown(data)}", "type")
+            raise ValidationError(self._wrong(data), "type")
+        if data not in self.choices and not (data == "" and self.allow_blank):
+            raise ValidationError(self._wrong(data), "invalid_choice")
         return super().to_internal_value(data)
+
+    def _wrong(self, data: object) -> str:
+        named = ", ".join(choice for choice in self.choices if choice)
+        return f"must be {'empty or ' if '' in self.choices else ''}one of {named}, not {shown(data)}"
+
+
+class HighestPriority(Choice):
+    """Of a tier or a tenant."""
+
+    def __init__(self, **more: Any) -> None:
+        text = "The highest priority of its requests. Empty: it lowers none."
+        super().__init__(choices=("", *PRIORITIES), help_text=text, **more)
 
 
 class Moment(serializers.DateTimeField):

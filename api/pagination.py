@@ -108,10 +108,8 @@ def sorted_list(
 ) -> Response:
     """A page of rows in an order that may have equals (quotas.keyset). The caller has filtered them."""
     asked = query(kind, request)
-    after = str(_read(asked["cursor"], asked["order"])) if "cursor" in asked else ""
-    page = keyset_page(rows, orders, order=asked["order"], after=after, size=asked["limit"])
-    following = _write(asked["order"], page.next) if page.next else None
-    return Response({"items": shape(page.rows, many=True).data, "next": following})
+    page = keyset_page(rows, orders, order=asked["order"], after=cursor_read(asked), size=asked["limit"])
+    return Response({"items": shape(page.rows, many=True).data, "next": cursor_written(asked, page.next)})
 
 
 def sequence_page(
@@ -125,6 +123,15 @@ def sequence_page(
     more = len(rows) > limit
     items = shape(rows[:limit], many=True).data
     return {"items": items, "next": _write(SEQUENCE, key(rows[limit - 1])) if more else None}
+
+
+def cursor_read(asked: Fields) -> str:
+    """The cursor of quotas.keyset in the query; empty: the first page."""
+    return str(_read(asked["cursor"], asked["order"])) if "cursor" in asked else ""
+
+
+def cursor_written(asked: Fields, cursor: str) -> str | None:
+    return _write(asked["order"], cursor) if cursor else None
 
 
 def _write(order: str, value: object) -> str:

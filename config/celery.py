@@ -66,6 +66,8 @@ app.config_from_object(
             "apply-due-changes": every(timedelta(seconds=1), "quotas.apply_due", expires=5),
             "measure-tiers": every(timedelta(minutes=1), "quotas.measure_tiers"),
             "measure-tenants": every(timedelta(minutes=1), "quotas.measure_tenants"),
+            "read-adaptive-limits": every(timedelta(seconds=10), "quotas.read_adaptive"),
+            "calibrate-targets": every(timedelta(hours=1), "quotas.calibrate_targets"),
             "calibrate": every(crontab(hour="3", minute="17"), "quotas.calibrate", expires=3600),
             "advance-recommendations": every(timedelta(minutes=5), "quotas.advance"),
             "watch-trials": every(timedelta(minutes=1), "quotas.watch_trials"),

@@ -84,6 +84,7 @@ ACTIONS: Final = (
         dialog="dlg-policy",
         needs=("dashboards:policy-new", "POST"),
     ),
+    Action("New pool", "pool", "dashboards:pool-new", "add create share borrow lend"),
     Action("Import limits from CSV", "download", "dashboards:matrix-import", "upload sheet"),
     Action(
         "Bypass limits",

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from django import forms
+from django.db.models import QuerySet
 
 from dashboards.forms import PageForm
 from quotas.errors import Refused, refuse
@@ -34,7 +35,7 @@ class WatchedForm(PageForm):
 
     seen = forms.CharField(required=False, widget=forms.HiddenInput)
 
-    watched: ClassVar[tuple[str, ...]] = ()
+    watched: tuple[str, ...] = ()
     conflict: Conflict | None = None
 
     _key = ""
@@ -59,11 +60,15 @@ class WatchedForm(PageForm):
             return
         self.data = {**dict(self.data.items()), "seen": json.dumps(now), **{name: now[name] for name in theirs}}
         self.conflict = Conflict(
-            Revision.objects.filter(touched__contains=[self._key]).order_by("-number").first(),
+            self.revisions().order_by("-number").first(),
             tuple(map(self._label, edited)),
             tuple(map(self._label, theirs)),
             tuple((self._label(name), now[name]) for name in both),
         )
+
+    def revisions(self) -> QuerySet[Revision]:
+        """Of which the newest is told."""
+        return Revision.objects.filter(touched__contains=[self._key])
 
     def in_turn(self, read: Callable[[], Saved | None], act: Callable[[], T]) -> Callable[[], T]:
         """For `commit`: the same act, refused if the object is not what the viewer saw. `read`: None: it is gone."""

@@ -16,6 +16,7 @@ from django.shortcuts import render
 from access.request_ids import wants_page
 from headroom_edge.algorithms.bucket import RATE_TEXT
 from headroom_edge.algorithms.calendar_quota import known_zones
+from headroom_edge.plan.priority import PRIORITIES
 from quotas.changes.commit import Outcome, Proposed, Written
 from quotas.changes.freeze import Frozen
 from quotas.errors import Refused
@@ -27,6 +28,9 @@ __all__ = ["PeriodError", "bad_request", "number_of", "period_of"]
 T = TypeVar("T")
 
 NOT_SAVED = "Draft not saved"
+
+PRIORITY_CHOICES = [(priority, priority.capitalize()) for priority in PRIORITIES]
+HIGHEST_PRIORITY_CHOICES = [("", "Not lowered"), *PRIORITY_CHOICES]  # of a tier or a tenant
 
 # codes of problems
 CUT, APPROVAL, FROZEN = "cut", "approval", "frozen"

@@ -8,7 +8,7 @@ from datetime import datetime
 from dashboards.figure import Mark, band, limit_line
 from quotas.policies.allowance import allowance_of
 from quotas.policies.limit_history import LimitStep
-from quotas.policies.limit_words import limit_short
+from quotas.policies.limit_words import most_short
 from quotas.usage.queries.periods import Period
 
 
@@ -18,7 +18,7 @@ def step_marks(steps: Sequence[LimitStep], scale: float, period: Period, label: 
         held, allowance = step.within(period.begin, period.end), allowance_of(step.algorithm)
         if held is None or allowance is None:
             continue
-        short, value = limit_short(step.algorithm), allowance.per_second * scale
+        short, value = most_short(step.algorithm), allowance.per_second * scale
         step_s = period.step.total_seconds()
         top = allowance.most_in(step_s) / step_s * scale
         # With long steps, the burst adds less than the width of the line.

@@ -81,6 +81,14 @@ MENU: tuple[MenuItem, ...] = (
     ),
     MenuItem(
         "Limits",
+        "Pools",
+        "pool",
+        "dashboards:pools",
+        below=("dashboards:pool", "dashboards:pool-new", "dashboards:pool-edit", "dashboards:pool-member-new"),
+        go="l",
+    ),
+    MenuItem(
+        "Limits",
         "Changes",
         "history",
         "dashboards:changes",
@@ -103,7 +111,7 @@ MENU: tuple[MenuItem, ...] = (
         "Simulator",
         "flask",
         "dashboards:simulator",
-        below=("dashboards:what-if", "dashboards:what-if-run"),
+        below=("dashboards:simulator-sharing", "dashboards:what-if", "dashboards:what-if-run"),
         go="s",
     ),
     MenuItem("Improve", "Request tester", "send", "dashboards:tester", go="q"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
+from dashboards.pages.adaptive import pin
 from dashboards.pages.changes import actions as change_actions
 from dashboards.pages.changes.change import change, change_csv
 from dashboards.pages.changes.promotion import promote
@@ -34,6 +35,8 @@ from dashboards.pages.overview.view import overview
 from dashboards.pages.palette import palette
 from dashboards.pages.policies import actions as policy_actions
 from dashboards.pages.policies.view import policies, policy, policy_new, policy_yaml
+from dashboards.pages.pools.editor import pool_edit, pool_member_new, pool_new, pool_plan, pool_shares
+from dashboards.pages.pools.view import pool, pool_demand, pools
 from dashboards.pages.portal import portal, portal_ask
 from dashboards.pages.quota_requests import request_answer
 from dashboards.pages.recommendations.detail import recommendation, recommendation_decide
@@ -50,6 +53,7 @@ from dashboards.pages.settings import (
     settings_recommender,
     token,
 )
+from dashboards.pages.simulator.sharing_view import simulator_sharing
 from dashboards.pages.simulator.view import simulator
 from dashboards.pages.tenant import actions as tenant_actions
 from dashboards.pages.tenant import archive as tenant_archive
@@ -97,6 +101,14 @@ urlpatterns = [
     path("policies/<str:name>/delete", policy_actions.delete, name="policy-delete"),
     path("policies/<str:name>/limits/<str:limit>/rename", policy_actions.rename_limit, name="policy-limit-rename"),
     path("policies/<str:name>", policy, name="policy"),
+    path("pools", pools, name="pools"),
+    path("new/pool", pool_new, name="pool-new"),  # a policy may be called new
+    path("pools/<str:name>/<str:limit>", pool, name="pool"),
+    path("pools/<str:name>/<str:limit>/edit", pool_edit, name="pool-edit"),
+    path("pools/<str:name>/<str:limit>/members/new", pool_member_new, name="pool-member-new"),
+    path("pools/<str:name>/<str:limit>/demand", pool_demand, name="pool-demand"),
+    path("pools/<str:name>/<str:limit>/plan", pool_plan, name="pool-plan"),
+    path("pools/<str:name>/<str:limit>/shares", pool_shares, name="pool-shares"),
     path("recommendations", recommendations, name="recommendations"),
     path("notes", chart_notes, name="chart-notes"),
     path("notes/<int:number>/remove", chart_note_delete, name="chart-note-remove"),
@@ -114,6 +126,7 @@ urlpatterns = [
     path("settings/targets/<int:number>/<slug:action>", alert_target, name="alert-target"),
     path("runbooks/<slug:name>", runbook, name="runbook"),
     path("simulator", simulator, name="simulator"),
+    path("simulator/sharing", simulator_sharing, name="simulator-sharing"),
     path("simulator/what-if", what_if, name="what-if"),
     path("simulator/what-if/<int:number>", what_if_run, name="what-if-run"),
     path("simulator/what-if/<int:number>/draft", what_if_draft, name="what-if-draft"),
@@ -164,6 +177,7 @@ urlpatterns = [
     path("changes/open/<int:number>/drop", change_actions.drop, name="change-drop"),
     path("bypass", change_actions.bypass, name="bypass"),
     path("bypass/end", change_actions.bypass_end, name="bypass-end"),
+    path("policies/<str:policy>/limits/<str:limit>/pin", pin, name="limit-pin"),
     path("emergencies/<int:number>/review", review, name="emergency-review"),
     path("first-run", first_run, name="first-run"),
     path("requests/<int:number>/answer", request_answer, name="request-answer"),

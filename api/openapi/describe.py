@@ -116,6 +116,15 @@ class LostEnforcementOut(serializers.Serializer[Any]):
     tenants = serializers.IntegerField(help_text="For how many tenants it is no longer enforced.")
 
 
+class LoweredPriorityOut(serializers.Serializer[Any]):
+    owner = serializers.CharField()
+    before = serializers.CharField()
+    after = serializers.CharField()
+    endpoints = serializers.ListField(child=serializers.CharField(), help_text="The first 100; `*`: not registered.")
+    endpoint_count = serializers.IntegerField()
+    tenants = serializers.IntegerField()
+
+
 class ImpactOut(serializers.Serializer[Any]):
     """Limits that the change cuts by more than 10 %, or below an observed peak. Lists have the first 100 entries."""
 
@@ -127,6 +136,9 @@ class ImpactOut(serializers.Serializer[Any]):
     below = TenantBelowOut(many=True, help_text="Tenants left with less than they asked for in the last 28 days.")
     below_count = serializers.IntegerField()
     unenforced = LostEnforcementOut(many=True, help_text="Limits that stay, but are no longer enforced.")
+    lowered = LoweredPriorityOut(
+        many=True, required=False, help_text="Requests that a full pool will refuse sooner. This needs no force."
+    )
 
 
 class DryRunOut(serializers.Serializer[Any]):
@@ -137,6 +149,9 @@ class DryRunOut(serializers.Serializer[Any]):
     tenants = TouchedTenantsOut()
     impact = ImpactOut()
     needs_force = serializers.BooleanField()
+    warnings = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="Of pools and members: what the pool could not keep."
+    )
 
 
 _MEANINGS = {

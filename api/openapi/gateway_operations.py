@@ -8,8 +8,10 @@ from headroom_edge.check import COST_MAX, DIMENSIONS_MAX, ENDPOINT_CHARACTERS, T
 from headroom_edge.gateway.authz import NGINX, ORIGINAL, PROBLEM, STATUS
 from headroom_edge.gateway.check import CHECKS_AT_MOST, LONGEST_HOLDER
 from headroom_edge.plan.paths import LONGEST_PATH
+from headroom_edge.plan.priority import PRIORITIES
 from headroom_edge.plan.subject import DIMENSION, RESERVED
 from headroom_edge.problems import CONTENT_TYPE
+from headroom_edge.results import RESULTS
 
 Json = dict[str, Any]
 
@@ -53,8 +55,16 @@ _ITEM: Final[Json] = {
         {"type": "string", "maxLength": LONGEST_HOLDER},
         "Your id for this request, for concurrency limits. Default: a generated one.",
     ),
+    "priority": _described(
+        {"enum": ["", *PRIORITIES]},
+        "Lowers the request's priority on pools. A higher one than the endpoint's is ignored.",
+    ),
 }
 _NAMED: Final[Json] = {"anyOf": [{"required": ["endpoint"]}, {"required": ["method", "path"]}]}
+_RESULT: Final[Json] = _described(
+    {"enum": list(RESULTS), "default": "ignore"},
+    "How the request ended: answered, refused by the service or timed out, or not to be counted.",
+)
 _CHECKS: Final[Json] = {
     "type": "array",
     "items": {"$ref": "#/components/schemas/CheckItem"},
@@ -91,7 +101,8 @@ COMPONENTS: Final[Json] = {
     },
     "Release": {
         "type": "object",
-        "properties": _ITEM | {"holder": {"type": "string", "minLength": 1, "maxLength": LONGEST_HOLDER}},
+        "properties": _ITEM
+        | {"holder": {"type": "string", "minLength": 1, "maxLength": LONGEST_HOLDER}, "result": _RESULT},
         "required": ["holder"],
         "additionalProperties": False,
         **_NAMED,
@@ -206,11 +217,12 @@ PATHS: Final[Json] = {
     "/v1/release": {
         "post": _posted(
             "release",
-            "Releases a concurrency slot before its hold ends. Send the check's fields and the decision's `holder`.",
+            "Releases a concurrency slot before its hold ends. Send the check's fields and the decision's `holder`; "
+            "for adaptive limits also how the request ended.",
             "Release",
             ["Released"],
             "The number of slots released.",
-            {"tenant": "blue-line", "endpoint": "rider:request", "holder": "7f3a"},
+            {"tenant": "blue-line", "endpoint": "rider:request", "holder": "7f3a", "result": "ok"},
         )
     },
     "/v1/authz": {"get": _asked_by_proxy()},

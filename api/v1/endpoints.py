@@ -15,6 +15,7 @@ from api.inputs import Choice, Flag, Strict, Text, Whole, Word, body, query
 from api.openapi.describe import changes, creates, lists, reads, removes
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
+from headroom_edge.plan.priority import PRIORITIES
 from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.models import Endpoint
 from quotas.policies.endpoint import ENDPOINT_FIELDS, LONGEST_NAME, LONGEST_PATH
@@ -34,6 +35,7 @@ class EndpointOut(serializers.Serializer[Any]):
     method = serializers.CharField()
     path = serializers.CharField(help_text="A template, such as `/v1/rides/{id}`. Empty: no path.")
     default_cost = serializers.IntegerField()
+    priority = serializers.ChoiceField(choices=PRIORITIES, help_text="A full pool refuses the last ones first.")
     hints = HintsOut()
 
 
@@ -51,6 +53,7 @@ class EndpointChange(Guarded):
     method = Choice(choices=METHODS, required=False)
     path = PathTemplate(max_length=LONGEST_PATH, allow_blank=True, required=False)
     default_cost = Whole(min_value=1, max_value=MOST_COST, required=False)
+    priority = Choice(choices=PRIORITIES, required=False)
     hints = Hints(required=False)
 
 
@@ -77,7 +80,7 @@ class EndpointQuery(PageQuery):
 class EndpointList(APIView):
     @lists(EndpointQuery, EndpointOut)
     def get(self, request: Request) -> Response:
-        """The registered endpoints, with method, path template, default cost and hints."""
+        """The registered endpoints, with method, path template, default cost, priority and hints."""
         return listed(request, EndpointQuery, Endpoint.objects.filter(retired=False), EndpointOut)
 
     @creates(NewEndpoint, EndpointOut)

@@ -57,6 +57,9 @@ class RuleOut(EffectiveLimitOut):
     remaining = serializers.IntegerField(allow_null=True, help_text="After the request, if it is allowed.")
     reset_ms = serializers.IntegerField(allow_null=True)
     retry_after_ms = serializers.IntegerField(allow_null=True)
+    cause = serializers.CharField(
+        allow_null=True, help_text="Why a limit that borrows denies: `pool`, `share` or `ceiling`. Empty otherwise."
+    )
 
 
 class AnswerOut(serializers.Serializer[Any]):
@@ -104,7 +107,7 @@ def _endpoint(asked: Fields) -> str:
 def _rule(verdict: Verdict) -> dict[str, Any]:
     row = verdict.row
     if row is None:
-        stands: dict[str, Any] = dict.fromkeys(("allowed", "quota", "remaining", "reset_ms", "retry_after_ms"))
+        stands: dict[str, Any] = dict.fromkeys(("allowed", "quota", "remaining", "reset_ms", "retry_after_ms", "cause"))
     else:
         stands = {
             "allowed": row.allowed,
@@ -112,5 +115,6 @@ def _rule(verdict: Verdict) -> dict[str, Any]:
             "remaining": row.remaining,
             "reset_ms": -(-row.reset_us // 1_000),
             "retry_after_ms": None if row.retry_us < 0 else -(-row.retry_us // 1_000),
+            "cause": row.cause,
         }
     return limit_shown(verdict.explained) | stands

@@ -146,7 +146,7 @@ class PolicyDetail(APIView):
             _check_same(given, _policy(request, name) if given else {})
             return services.policy_update(name=name, **fields, **signed)
 
-        return changed(request, _edit(request, name, write, who))
+        return changed(request, edit_of(request, name, write, who))
 
     @removes(CarryQuery)
     def delete(self, request: Request, name: str) -> Response:
@@ -154,7 +154,7 @@ class PolicyDetail(APIView):
         asked = query(CarryQuery, request)
         who = permitted(request, asked)
         delete = partial(services.policy_delete, name=name, carry=asked["carry"])
-        return changed(request, _edit(request, name, delete, who), asked)
+        return changed(request, edit_of(request, name, delete, who), asked)
 
 
 class PolicyLimit(APIView):
@@ -165,7 +165,7 @@ class PolicyLimit(APIView):
         who = permitted(request, fields)
         wanted = {**fields["limit"], "name": limit}
         write = partial(services.limit_set, policy=name, limit=wanted, carry=fields["carry"])
-        return changed(request, _edit(request, name, write, who))
+        return changed(request, edit_of(request, name, write, who))
 
     @removes(CarryQuery)
     def delete(self, request: Request, name: str, limit: str) -> Response:
@@ -173,7 +173,7 @@ class PolicyLimit(APIView):
         asked = query(CarryQuery, request)
         who = permitted(request, asked)
         remove = partial(services.limit_remove, policy=name, limit=limit, carry=asked["carry"])
-        return changed(request, _edit(request, name, remove, who), asked)
+        return changed(request, edit_of(request, name, remove, who), asked)
 
 
 class PolicyRename(APIView):
@@ -199,10 +199,10 @@ class PolicyLimitRename(APIView):
         fields = body(LimitRenaming, request)
         who = permitted(request, fields)
         rename = partial(limit_rename, policy=name, limit=limit, **fields)
-        return changed(request, _edit(request, name, rename, who))
+        return changed(request, edit_of(request, name, rename, who))
 
 
-def _edit(request: Request, name: str, call: Callable[..., object], who: Permitted) -> Edit[object]:
+def edit_of(request: Request, name: str, call: Callable[..., object], who: Permitted) -> Edit[object]:
     return Edit(call, who, lambda _: _policy(request, name), lambda: _policy(request, name))
 
 

@@ -29,6 +29,7 @@ class TenantOut(serializers.Serializer[Any]):
     suspended_reason = serializers.CharField()
     tags = serializers.ListField(child=serializers.CharField())
     contacts = serializers.ListField(child=serializers.CharField(), help_text="Mail addresses.")
+    priority = serializers.CharField(help_text="The highest of its requests. Empty: its tier's.")
     archived_at = serializers.DateTimeField(allow_null=True, help_text="null: it is not archived.")
     created = serializers.DateTimeField()
 

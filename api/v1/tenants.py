@@ -18,7 +18,7 @@ from access.authentication import principal_of, tenants_of
 from access.downloads import csv_download
 from api.csv import CsvRenderer, exports
 from api.edits import Edit, Guarded, Permitted, Signed, changed, created, permitted, signed
-from api.inputs import Choice, Fields, Line, Query, Reasoned, TimeZone, Word, body, query
+from api.inputs import Choice, Fields, HighestPriority, Line, Query, Reasoned, TimeZone, Word, body, query
 from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, order_field, search_field, sorted_list
 from api.preconditions import shown
@@ -49,6 +49,7 @@ class NewTenant(Reasoned):
     timezone = TimeZone(max_length=64, default="UTC", help_text="An IANA name such as Europe/Berlin.")
     tags = tags_field(default=list)
     contacts = contacts_field(default=list)
+    priority = HighestPriority(default="")
 
 
 class TenantChange(Reasoned):
@@ -56,6 +57,7 @@ class TenantChange(Reasoned):
     timezone = TimeZone(max_length=64, required=False)
     tags = tags_field(required=False)
     contacts = contacts_field(required=False)
+    priority = HighestPriority(required=False)
 
 
 class Move(Guarded):
@@ -128,7 +130,7 @@ class TenantDetail(APIView):
 
     @changes(TenantChange, TenantOut, needs_match=True)
     def patch(self, request: Request, name: str) -> Response:
-        """Changes a tenant's label, time zone, tags or contacts. Calendar quotas count days in that time zone."""
+        """Changes a tenant's label, time zone, tags, contacts or priority. Calendar quotas count days in that zone."""
         fields = body(TenantChange, request)
         who = signed(request, fields)
         return _change(request, name, partial(services.tenant_update, name=name, **fields), who)

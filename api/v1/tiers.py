@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.edits import Edit, Guarded, GuardedRemovalQuery, changed, created, permitted, signed
-from api.inputs import Choice, Line, Reasoned, Word, body, query
+from api.inputs import Choice, HighestPriority, Line, Reasoned, Word, body, query
 from api.openapi.describe import changes, creates, lists, reads, removes
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
@@ -28,12 +28,14 @@ class TierOut(serializers.Serializer[Any]):
     name = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
     description = serializers.CharField()
+    priority = serializers.CharField(help_text="The highest of its tenants' requests. Empty: the endpoint's.")
     created = serializers.DateTimeField()
 
 
 class TierChange(Reasoned):
     label = Line(max_length=LONGEST_LABEL, allow_blank=True, required=False)  # type: ignore[assignment]
     description = Line(max_length=LONGEST_DESCRIPTION, allow_blank=True, required=False)
+    priority = HighestPriority(required=False)
 
 
 class NewTier(TierChange):
@@ -91,7 +93,7 @@ class TierDetail(APIView):
 
     @changes(TierChange, TierOut, needs_match=True)
     def patch(self, request: Request, name: str) -> Response:
-        """Changes a tier's label or description."""
+        """Changes a tier's label, description or priority."""
         fields = body(TierChange, request)
         who = signed(request, fields)
         update = partial(tier_update, name=name, **fields)

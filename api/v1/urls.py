@@ -6,6 +6,7 @@ from django.urls import path, register_converter
 
 from api.openapi import page
 from api.v1 import (
+    adaptive,
     alerts,
     api_keys,
     audit,
@@ -24,6 +25,7 @@ from api.v1 import (
     override_bulk,
     overrides,
     policies,
+    pools,
     recommendations,
     revisions,
     tenant_bulk,
@@ -90,6 +92,10 @@ urlpatterns = [
     path("endpoints/import", endpoint_import.EndpointImport.as_view(), name="endpoints-import"),
     path("endpoints/<endpoint:name>", endpoints.EndpointDetail.as_view(), name="endpoint"),
     path("policies", policies.PolicyList.as_view(), name="policies"),
+    path("pools", pools.PoolList.as_view(), name="pools"),
+    path("pools/<word:name>/<word:limit>", pools.PoolDetail.as_view(), name="pool"),
+    path("pools/<word:name>/<word:limit>/use", pools.PoolUsed.as_view(), name="pool-use"),
+    path("pools/<word:name>/<word:limit>/members", pools.PoolMembers.as_view(), name="pool-members"),
     path("policies/<word:name>", policies.PolicyDetail.as_view(), name="policy"),
     path("policies/<word:name>/rename", policies.PolicyRename.as_view(), name="policy-rename"),
     path(
@@ -97,6 +103,12 @@ urlpatterns = [
         policies.PolicyLimitRename.as_view(),
         name="policy-limit-rename",
     ),
+    path("policies/<word:name>/limits/<word:limit>/pin", adaptive.PolicyLimitPin.as_view(), name="policy-limit-pin"),
+    path(
+        "policies/<word:name>/limits/<word:limit>/unpin", adaptive.PolicyLimitUnpin.as_view(), name="policy-limit-unpin"
+    ),
+    path("adaptive", adaptive.AdaptiveList.as_view(), name="adaptive"),
+    path("adaptive/<word:name>/<word:limit>", adaptive.AdaptiveTimeline.as_view(), name="adaptive-timeline"),
     path("policies/<word:name>/limits/<word:limit>", policies.PolicyLimit.as_view(), name="policy-limit"),
     path("overrides", overrides.OverrideList.as_view(), name="overrides"),
     path("overrides.csv", overrides.OverridesCsv.as_view(), name="overrides-csv"),

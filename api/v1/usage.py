@@ -22,7 +22,7 @@ from api.v1.shapes import tenant_shown
 from quotas.errors import refuse
 from quotas.usage.queries import grouped_usage
 from quotas.usage.queries.denial_counts import denials_counted
-from quotas.usage.queries.denial_log import REASONS, DenialFilter, denials_read
+from quotas.usage.queries.denial_log import CAUSES, REASONS, DenialFilter, denials_read
 from quotas.usage.queries.grouped_usage import GROUPINGS, MOST_ROWS, OUTCOMES, UsageResult, UsageRow
 
 FIRST: Final = datetime(2000, 1, 1, tzinfo=UTC)  # before anything was counted
@@ -192,6 +192,9 @@ class DenialsQuery(Query):
     endpoint = serializers.CharField(required=False, max_length=128)
     limit = serializers.CharField(required=False, max_length=128, help_text="The limit that denied.")
     reason = serializers.ChoiceField(choices=list(REASONS), required=False)
+    cause = serializers.ChoiceField(
+        choices=list(CAUSES), required=False, help_text="Why a limit that borrows denied. Causes are not `counted`."
+    )
     tier = serializers.CharField(required=False, max_length=63, help_text="The tier that the tenant is on now.")
     since = Moment(required=False, help_text="Only denials from this time on. With it, the answer has `counted`.")
     until = Moment(required=False, help_text="Only denials before this time.")
@@ -210,6 +213,10 @@ class DenialOut(serializers.Serializer[Any]):
     endpoint = serializers.CharField(help_text="Empty: not registered or deleted.")
     limit = serializers.CharField(help_text="Empty: no limit denied it.")
     reason = serializers.CharField()
+    cause = serializers.CharField(
+        help_text="Of a limit that borrows: `pool` (it was full), `share` (its fair part of the loans was used) or "
+        "`ceiling`. Empty otherwise."
+    )
     cost = serializers.IntegerField()
     retry_us = serializers.IntegerField(help_text="Microseconds until it would have been allowed. -1: never.")
     revision = serializers.IntegerField(help_text="The revision that denied it.")
@@ -245,7 +252,7 @@ class Denials(APIView):
             if name:
                 tenant_shown(request, name)
             name = own.name
-        named = {field: asked.get(field, "") for field in ("endpoint", "limit", "reason", "tier")}
+        named = {field: asked.get(field, "") for field in ("endpoint", "limit", "reason", "cause", "tier")}
         wanted = DenialFilter(tenant=name, since=asked.get("since"), until=asked.get("until"), **named)
         page = denials_read(wanted, before=asked.get("before"), most=asked["most"])
         last = None if page.is_whole else page.denials[-1].at

@@ -19,6 +19,7 @@ from quotas.models.usage import Denial
 from quotas.policies.problems import is_within
 from quotas.usage.queries.denial_counts import denials_counted
 from quotas.usage.queries.denial_log import (
+    CAUSES,
     MOST_SEARCHED,
     REASONS,
     DenialFilter,
@@ -37,6 +38,7 @@ class FilterForm(PageForm):
     endpoint = forms.CharField(max_length=128, required=False)
     limit = forms.CharField(max_length=80, required=False)
     reason = forms.ChoiceField(choices=[("", "any reason"), *REASONS.items()], required=False)
+    cause = forms.ChoiceField(choices=[("", "any cause"), *CAUSES.items()], required=False)
     tier = forms.CharField(max_length=63, required=False, widget=forms.HiddenInput)
     since = forms.CharField(max_length=40, required=False, widget=forms.HiddenInput)
     until = forms.CharField(max_length=40, required=False, widget=forms.HiddenInput)

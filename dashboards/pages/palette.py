@@ -16,6 +16,7 @@ from dashboards.addresses import address
 from dashboards.menu import MENU
 from dashboards.viewer import principal_of
 from quotas.models import Endpoint, Policy
+from quotas.pools.queries import pools_named
 from tenants.models import Tenant, Tier
 from tenants.scope import Principal
 
@@ -96,7 +97,13 @@ def _things(query: str) -> list[PaletteResult]:
         PaletteResult("layers", row.name, row.place, address("dashboards:policy", row.name))
         for row in policies_named(query, MOST)
     ]
-    return [result for result in (*tenants, *tiers, *endpoints, *policies) if result.href]
+    pools = [
+        PaletteResult(
+            "pool", pool.name, f"pool on {pool.place_words}", address("dashboards:pool", pool.policy, pool.name)
+        )
+        for pool in pools_named(query, MOST)
+    ]
+    return [result for result in (*tenants, *tiers, *endpoints, *policies, *pools) if result.href]
 
 
 def _pages(query: str, principal: Principal) -> list[PaletteResult]:

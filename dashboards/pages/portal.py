@@ -21,6 +21,7 @@ from dashboards.pages.tenant.limits import TenantLimit, chosen_of, line_suggesti
 from dashboards.pages.tenant.state import TenantState, counted_endpoints, tenant_state
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.base import Window
+from headroom_edge.algorithms.sharing import Borrowing
 from quotas.errors import Refused
 from quotas.models.quota_request import QuotaRequest
 from quotas.policies.allowance import parameters_of
@@ -29,6 +30,7 @@ from quotas.quota_requests import quota_request_create
 from quotas.recommendations.suggestion import Suggestion
 from quotas.usage.queries.annotations import Annotation
 from quotas.usage.queries.denial_causes import throttled_read
+from quotas.usage.queries.denial_log import DenialFilter, cause_words, denials_read
 from quotas.usage.queries.periods import SPANS, Period
 from quotas.usage.queries.traffic import traffic_read
 from tenants.models import Tenant
@@ -182,6 +184,14 @@ def _changes(line: TenantLimit, period: Period) -> list[Annotation]:
     return [Annotation(at, "limit changed", "") for at in changed_within(steps_of(line), period)]
 
 
+def _why(limit: str, own: Sequence[TenantLimit], tenant: str) -> str:
+    """Why a limit that borrows denied last. Empty for others: they are used up."""
+    if not any(line.limit.name == limit and isinstance(line.limit.algorithm, Borrowing) for line in own):
+        return ""
+    newest = denials_read(DenialFilter(tenant=tenant, limit=limit), most=1).denials
+    return cause_words(limit, newest[0].cause, newest[0].share, whose="your") if newest and newest[0].cause else ""
+
+
 def _page(
     request: HttpRequest, state: TenantState, form: AskForm, suggestion: Suggestion | None, status: int = 200
 ) -> HttpResponse:
@@ -197,6 +207,7 @@ def _page(
         if chosen
         else None
     )
+    throttled = throttled_read(period, tenant=number, most=1)
     context = {
         "tenant": state.tenant,
         "limits": [LimitRow(line) for line in own],
@@ -204,7 +215,8 @@ def _page(
         "figure": usage_figure(chosen, traffic, _changes(chosen, period)) if chosen and traffic else None,
         "window": chosen.limit.algorithm.window if chosen else Window(1, 1),
         "held": parameters_of(chosen.limit.algorithm)[0].held if chosen else 0,
-        "throttled": throttled_read(period, tenant=number, most=1),
+        "throttled": throttled,
+        "why": _why(throttled[0].limit, own, state.tenant.name) if throttled else "",
         "period": period,
         "spans": SPANS,
         "span": period.span,

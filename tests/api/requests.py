@@ -18,11 +18,12 @@ from quotas.changes.rollout import change_propose, change_start
 from quotas.chart_notes import chart_note_add
 from quotas.errors import accepted
 from quotas.long_tasks import task_file
-from quotas.models import Change, Endpoint, Recommendation, Revision, Task
+from quotas.models import Change, Endpoint, Policy, Recommendation, Revision, Task
 from quotas.overrides import override_create
 from quotas.policies.apply import document_apply, document_export
 from quotas.policies.document import read_document
 from quotas.policies.edit import limit_set, policy_create
+from quotas.pools.queries import pool_read
 from quotas.tokens import token_issue
 from tenants.models import ApiKey, Tenant
 from tests.quotas.world import GET, PAY, SAID, bucket, limit_of
@@ -33,7 +34,9 @@ OPENAPI = "openapi: 3.0.3\npaths: {/new/a: {get: {operationId: a}}, /new/b: {get
 YEARS_AHEAD = {"start": "2198-12-01T00:00:00Z", "end": "2199-01-01T00:00:00Z"}
 LATER = {"until": "2040-01-31T18:00:00Z"}
 DOUBLE = {"multiplier": {"numerator": 2}}
+POOLED = "many:e2"
 OWN = 5  # tenants with something of their own, added each time the world grows
+WITHOUT_OVERRIDE = "t000010"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ def grow(tenants: int, endpoints: int, sender: str) -> World:
     text = f"tiers: [{{name: empty}}]\nendpoints: [{', '.join(declared)}]"
     document_apply(document=accepted(read_document(text)), **SAID)
     trial = _on_trial()
+    _pooled()
+    _adapting()
     for name in names[:OWN]:
         key = api_key_issue(tenant=name, **SAID).row.key_id
         override = override_create(tenant=name, multiplier=(2, 1), **SAID).pk
@@ -92,6 +97,21 @@ def grow(tenants: int, endpoints: int, sender: str) -> World:
     others = [*recommended, *tasks, target.pk, emergency.pk, freeze.pk, note.pk, trial]
     token = token_issue(label="ci", role="viewer", scopes=["read"], **SAID).row.key_id
     return World(key, token, override, change.pk, Revision.objects.latest("number").number, *others)
+
+
+def _pooled() -> None:
+    """A pool that the tenants of the tier free share."""
+    if pool_read("everyone-pooled", "pooled") is None:
+        pool = {"name": "pooled", "algorithm": "pool", "rate": 100}
+        policy_create(name="everyone-pooled", endpoint=POOLED, limits=[pool], **SAID, force=True)
+        share = {"name": "share", "algorithm": "borrowing", "assured": 1, "parent": "pooled"}
+        policy_create(name="free-pooled", tier="free", endpoint=POOLED, limits=[share], **SAID, force=True)
+
+
+def _adapting() -> None:
+    if not Policy.objects.filter(name="adapting").exists():
+        limit = bucket(50, "backend", adapt={"slow": "300ms", "pin": "50%"})
+        policy_create(name="adapting", endpoint=PAY, limits=[limit], **SAID, force=True)
 
 
 def _on_trial() -> int:
@@ -167,6 +187,12 @@ def _reads(world: World) -> list[tuple[str, Asked]]:
         "api-key": f"api-keys/{world.key}",
         "endpoint": f"endpoints/{PAY}",
         "policy": "policies/free-all",
+        "adaptive": "adaptive",
+        "adaptive-timeline": "adaptive/adapting/backend",
+        "pools": "pools",
+        "pool": "pools/everyone-pooled/pooled",
+        "pool-use": "pools/everyone-pooled/pooled/use",
+        "pool-members": "pools/everyone-pooled/pooled/members?limit=20",
         "override": f"overrides/{world.override}",
         "tenants-csv": "tenants.csv",
         "overrides-csv": "overrides.csv",
@@ -239,6 +265,7 @@ def _tenants(world: World) -> list[tuple[str, Asked]]:
 
 def _policies(world: World) -> list[tuple[str, Asked]]:
     limits = {"limits": [bucket(12)], **WHY}
+    pool, share = "/v1/pools/everyone-pooled/pooled", {"tenant": WITHOUT_OVERRIDE, "guaranteed": 2}
     document = {"document": document_export().replace("rate: 10\n", "rate: 12\n")}
     return [
         ("endpoints", Asked("POST", f"/v1/endpoints{DRY}", {"name": "new:one", **WHY})),
@@ -246,10 +273,16 @@ def _policies(world: World) -> list[tuple[str, Asked]]:
         ("endpoint", Asked("PATCH", f"/v1/endpoints/{PAY}{DRY}", {"default_cost": 5, **WHY})),
         ("endpoint", Asked("DELETE", f"/v1/endpoints/many:e1{GONE}")),
         ("policies", Asked("POST", f"/v1/policies{DRY}", {"name": "new", "endpoint": PAY, "tier": "free", **limits})),
+        ("pools", Asked("POST", f"/v1/pools{DRY}", {"name": "new", "endpoint": GET, "rate": 10, **WHY})),
+        ("pool", Asked("PATCH", f"{pool}{DRY}", {"rate": 120, **WHY})),
+        ("pool-members", Asked("POST", f"{pool}/members{DRY}", {"tenant": "acme", "guaranteed": 1, **WHY})),
+        ("pool-members", Asked("PATCH", f"{pool}/members{DRY}", {"shares": [share], **WHY})),
         ("policy", Asked("PUT", f"/v1/policies/free-all{DRY}", limits)),
         ("policy", Asked("DELETE", f"/v1/policies/free-all{GONE}")),
         ("policy-rename", Asked("POST", f"/v1/policies/free-all/rename{DRY}", WHY | {"to": "all-of-free"})),
         ("policy-limit-rename", Asked("POST", f"/v1/policies/pro-all/limits/minute/rename{DRY}", WHY | {"to": "min"})),
+        ("policy-limit-pin", Asked("POST", f"/v1/policies/adapting/limits/backend/pin{DRY}", WHY | {"at": "42%"})),
+        ("policy-limit-unpin", Asked("POST", f"/v1/policies/adapting/limits/backend/unpin{DRY}", WHY)),
         ("policy-limit", Asked("PUT", f"/v1/policies/free-all/limits/burst{DRY}", {"limit": bucket(12), **WHY})),
         ("policy-limit", Asked("DELETE", f"/v1/policies/pro-all/limits/burst{GONE}")),
         ("document-validate", Asked("POST", "/v1/document/validate", document)),

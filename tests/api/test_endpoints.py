@@ -21,6 +21,7 @@ def test_one_is_registered_with_what_its_author_knows(client: APIClient) -> None
         "method": "POST",
         "path": "/v1/rides",
         "default_cost": 1,
+        "priority": "normal",
         "hints": {"exact": True},
     }
 
@@ -74,3 +75,25 @@ def test_one_with_limits_is_retired_only_if_they_may_go_too(client: APIClient) -
     assert [change["object"] for change in rehearsed["changes"]] == [f"endpoint:{GET}", "policy:pro-get"]
     assert client.delete(f"{path}&with_limits=true", headers=ANY).status_code == 204
     assert client.get("/v1/policies/pro-get").status_code == 404
+
+
+def test_a_lower_priority_is_said_before_it_is_written(client: APIClient) -> None:
+    pool = {"name": "org", "algorithm": "pool", "rate": 100, "burst": 200}
+    policy = {"name": "backend", "endpoint": "*", "limits": [pool], "force": True, "reason": "shared"}
+    assert client.post("/v1/policies", policy).status_code == 201
+    path, asked = f"/v1/endpoints/{PAY}", {"priority": "sheddable", "reason": "can wait"}
+    told = client.patch(f"{path}?dry_run=true", asked, headers=ANY).json()
+    assert told["needs_force"] is False
+    assert told["impact"]["lowered"] == [
+        {
+            "owner": "everyone",
+            "before": "normal",
+            "after": "sheddable",
+            "endpoints": [PAY],
+            "endpoint_count": 1,
+            "tenants": 2,
+        }
+    ]
+    assert client.patch(path, asked, headers=ANY).json()["priority"] == "sheddable"
+    wrong = client.patch(path, {"priority": "urgent", "reason": "now"}, headers=ANY)
+    assert (wrong.status_code, wrong.json()["field"]) == (400, "priority")

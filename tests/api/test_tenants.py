@@ -19,6 +19,7 @@ BOLT = {
     "suspended_reason": "",
     "tags": [],
     "contacts": [],
+    "priority": "",
     "archived_at": None,
 }
 
@@ -107,3 +108,10 @@ class TestChange:
         assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
         answer = client.post("/v1/tenants/bolt/move", {"tier": "gold", "reason": "x"})
         assert (answer.status_code, answer.json()["field"]) == (422, "tier")
+
+
+def test_a_tenant_may_have_a_priority_of_its_own(client: APIClient) -> None:
+    asked = {"name": "cargo", "tier": "pro", "priority": "sheddable", "reason": "batch jobs"}
+    assert client.post("/v1/tenants", asked).json()["priority"] == "sheddable"
+    done = client.patch("/v1/tenants/cargo", {"priority": "", "reason": "as its tier"}, headers={"If-Match": "*"})
+    assert (done.status_code, done.json()["priority"]) == (200, "")

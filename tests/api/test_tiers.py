@@ -52,3 +52,13 @@ def test_an_empty_one_is_deleted(client: APIClient) -> None:
     assert (created.status_code, Tier.objects.get(name="pro").number) == (201, number)
     assert client.delete("/v1/tiers/free?reason=old", headers=ANY).json()["code"] == "in-use"
     assert client.delete("/v1/tiers/pro?reason=old", headers=ANY).status_code == 204
+
+
+def test_it_lowers_the_priority_of_its_tenants(client: APIClient) -> None:
+    assert client.get("/v1/tiers/pro").json()["priority"] == ""
+    done = client.patch("/v1/tiers/pro", {"priority": "high", "reason": "below partners"}, headers={"If-Match": "*"})
+    assert (done.status_code, done.json()["priority"]) == (200, "high")
+    back = client.patch("/v1/tiers/pro", {"priority": "", "reason": "as before"}, headers={"If-Match": "*"})
+    assert back.json()["priority"] == ""
+    wrong = client.patch("/v1/tiers/pro", {"priority": "urgent", "reason": "now"}, headers={"If-Match": "*"})
+    assert (wrong.status_code, wrong.json()["field"]) == (400, "priority")

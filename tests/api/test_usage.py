@@ -14,6 +14,7 @@ from headroom_edge import keys
 from quotas.models.usage import DrainState, GapRecord
 from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.usage.batch_format import DenialRecord
+from quotas.usage.queries.denial_log import CAUSES
 from quotas.usage.rollups import add_cells, add_denials
 from tenants.models import Tenant
 from tests.access.people import token
@@ -110,6 +111,18 @@ def test_a_tenants_user_sees_the_own_tenant_only(now: datetime) -> None:
     assert client.get("/v1/usage", {"tenant": "acme"}).status_code == 404
     assert [row["tenant"] for row in client.get("/v1/denials").json()["items"]] == ["bolt"]
     assert client.get("/v1/denials", {"tenant": "acme"}).status_code == 404
+
+
+def test_denials_are_filtered_by_cause(client: APIClient, now: datetime) -> None:
+    acme, at_us = Tenant.objects.get(name="acme").number, int(now.timestamp()) * 10**6
+    shared = [DenialRecord(acme, 1, at_us + i, 0, f"limit/{cause}", 1, 1, 7, b"") for i, cause in enumerate(CAUSES)]
+    with transaction.atomic():
+        add_denials(shared, now)
+    since = (now - timedelta(hours=1)).isoformat()
+    answer = client.get("/v1/denials", {"cause": "pool", "since": since}).json()
+    assert [row["cause"] for row in answer["items"]] == ["pool"]
+    assert answer["counted"] is None
+    assert client.get("/v1/denials", {"cause": "weather"}).status_code == 400
 
 
 def test_denials_say_how_many_they_are_a_sample_of(client: APIClient, now: datetime) -> None:

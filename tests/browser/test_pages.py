@@ -37,6 +37,7 @@ ALSO_BELOW = (
     ("dashboards:change", SCHEDULED),
     ("dashboards:change", IN_CANARY),
     ("dashboards:change", PROMOTED),
+    ("dashboards:simulator-sharing",),
     ("dashboards:what-if",),
     ("dashboards:first-run",),
     ("dashboards:chart-notes",),

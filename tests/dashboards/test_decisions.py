@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from urllib.parse import quote
 
 import pytest
 from django.db import transaction
@@ -26,14 +27,16 @@ def world(db: None) -> None:
     make_world()
 
 
-def denied(tenant: str = "acme", endpoint: str = PAY, limit: str = "burst", at: datetime = NOW) -> None:
+def denied(
+    tenant: str = "acme", endpoint: str = PAY, limit: str = "burst", at: datetime = NOW, reason: str = "limit"
+) -> None:
     row = DenialRecord(
         tenant=Tenant.objects.get(name=tenant).number,
         endpoint=Endpoint.objects.get(name=endpoint).number,
         limit=LimitName.objects.get(name=limit).number,
         subject=b"",
         at_us=to_us(at),
-        reason="limit",
+        reason=reason,
         cost=10,
         retry_us=1_500_000,
         revision=2,
@@ -54,6 +57,16 @@ def test_each_denial_is_explained_and_leads_to_the_tester(client: Client) -> Non
     assert "The limit burst was used up (cost 10); retry after 1.5 s." in text
     assert "/tester?tenant=acme&amp;endpoint=payments%3Acharge&amp;cost=10" in text
     assert "r2" in text
+
+
+def test_a_filter_by_cause_finds_what_a_full_pool_denied(client: Client) -> None:
+    denied("acme", reason="limit/pool")
+    denied("bolt", reason="limit/ceiling")
+    text = page(client, "?cause=pool")
+    assert 'href="/tenants/acme"' in text
+    assert 'href="/tenants/bolt"' not in text
+    assert '<option value="pool" selected>the pool was full</option>' in text
+    assert "counted exactly" not in page(client, f"?cause=pool&since={quote((NOW - timedelta(hours=1)).isoformat())}")
 
 
 def test_filters_narrow_and_stay_filled_in(client: Client) -> None:

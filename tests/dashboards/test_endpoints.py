@@ -85,6 +85,18 @@ class TestTheForm:
         assert (row.method, row.path, row.default_cost) == ("GET", "/v1/rides/{id}/receipt", 2)
         assert row.hints == {"exact": True}
 
+    def test_its_priority_is_chosen_shown_and_edited(self, owner: Client) -> None:
+        assert '<option value="normal" selected>Normal</option>' in page(owner, "/endpoints/new")
+        owner.post("/endpoints/new", {**NEW, "priority": "critical"})
+        assert Endpoint.objects.get(name="rides:receipt").priority == "critical"
+        assert "critical priority" in page(owner, "/endpoints/rides:receipt")
+        assert '<option value="critical" selected>' in page(owner, "/endpoints/rides:receipt/edit")
+        owner.post("/endpoints/rides:receipt/edit", {**NEW, "priority": "sheddable"})
+        assert Endpoint.objects.get(name="rides:receipt").priority == "sheddable"
+        refused = owner.post("/endpoints/rides:receipt/edit", {**NEW, "priority": "urgent"})
+        assert refused.status_code == 422
+        assert Endpoint.objects.get(name="rides:receipt").priority == "sheddable"
+
     def test_one_may_go_on_to_its_first_limit(self, owner: Client) -> None:
         response = owner.post("/endpoints/new", {**NEW, "then": "limit"})
         assert response["Location"] == "/matrix?at=%2Frides%3Areceipt"

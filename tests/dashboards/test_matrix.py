@@ -199,6 +199,49 @@ def test_a_cut_can_be_tried_beside_the_live_limit_instead(operator: Client) -> N
     assert (Change.objects.get().state, live.mode, live.parameters["rate"]) == ("shadow", "enforce", 100)
 
 
+def pooled(**fields: str) -> dict[str, str]:
+    filled = {"algorithm": "pool", "p_rate": "1000", "p_burst": "250", "p_reserve": "50"}
+    return edit(limit="+", name="org", **filled, reason="they share", force="on") | fields
+
+
+def shared(**fields: str) -> dict[str, str]:
+    filled = {"algorithm": "borrowing", "p_assured": "200", "p_ceiling": "800", "p_parent": "org", "subject": "team"}
+    return edit(limit="+", name="team", p_burst="40", **filled, reason="each team", force="on") | fields
+
+
+def test_the_editor_says_in_words_what_a_pool_and_a_share_of_it_buy(operator: Client) -> None:
+    planned = text_of(operator.post("/matrix/plan", pooled()))
+    assert "All who borrow from it get 1,000/s together." in planned
+    assert "Guaranteed shares may use all 250 at once; loans leave 50 free for them." in planned
+    assert "by the priority of a request: critical 200, high 180, normal 150, sheddable 100." in planned
+    assert "Try in shadow" not in planned
+    assert "Saved as r" in text_of(operator.post("/matrix/publish", pooled()))
+    planned = text_of(operator.post("/matrix/plan", shared()))
+    assert "200/s are guaranteed, up to 40 at once, whatever the others use." in planned
+    assert "It borrows up to 800/s in all. When others ask too, its part has the weight 200." in planned
+    assert "org can guarantee 5 such shares at once." in planned
+    assert "Guaranteed is best effort: 83 %." in text_of(
+        operator.post("/matrix/plan", shared(p_assured="1200", p_ceiling="2000"))
+    )
+    assert "may have to wait about 50ms" in text_of(operator.post("/matrix/plan", shared(p_burst="100")))
+    assert "Saved as r" in text_of(operator.post("/matrix/publish", shared()))
+    assert limit_of("pro-all", "team").parameters == {
+        "assured": 200,
+        "per": "1s",
+        "burst": 40,
+        "ceiling": 800,
+        "ceiling_burst": 800,
+        "reserve": 0,
+        "parent": "org",
+    }
+    assert "200/s guaranteed, borrows from org up to 800/s" in text_of(operator.get("/matrix"))
+
+
+def test_a_chain_that_cannot_be_is_refused_in_the_editor(operator: Client) -> None:
+    assert "no limit org is switched on for every endpoint" in text_of(operator.post("/matrix/plan", shared()))
+    assert "Parent cannot be the limit itself" in text_of(operator.post("/matrix/plan", shared(p_parent="team")))
+
+
 def test_a_draft_is_a_proposed_change_and_enforced_nowhere(operator: Client) -> None:
     text = text_of(operator.post("/matrix/publish", edit(reason="for later", do="draft")))
     change = Change.objects.get()

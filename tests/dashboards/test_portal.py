@@ -8,17 +8,22 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
 from quotas.api_keys import api_key_issue
-from quotas.models import AuditEvent, Change, Override
+from quotas.models import AuditEvent, Change, LimitName, Override
 from quotas.models.quota_request import QuotaRequest
 from quotas.overrides import override_create
-from quotas.policies.edit import limit_set
+from quotas.policies.edit import limit_set, policy_update
+from quotas.policies.spec import to_us
+from quotas.usage.batch_format import DenialRecord
+from quotas.usage.rollups import add_denials
+from tenants.models import Tenant
 from tests.access.people import person, signed_in
 from tests.dashboards.world import counted, drained, make_world, page, published, text_of
-from tests.quotas.world import SAID, bucket
+from tests.quotas.world import SAID, bucket, newest
 
 pytestmark = pytest.mark.django_db
 
@@ -49,6 +54,22 @@ def test_it_says_what_was_denied_and_what_to_do(carol: Client) -> None:
     counted("acme", "d", 40, limit="burst")
     assert "requests got a 429" in page(carol, "/portal")
     assert 'RateLimit-Policy: "burst";' in page(carol, "/portal")
+
+
+def test_it_says_that_the_pool_was_full_and_the_share_used(carol: Client) -> None:
+    share = {"name": "burst", "algorithm": "borrowing", "assured": 40, "ceiling": 80, "parent": "org"}
+    policy_update(
+        name="pro-all", limits=[{"name": "org", "algorithm": "pool", "rate": 1_000}, share], force=True, **SAID
+    )
+    counted("acme", "l", 60, limit="org")
+    counted("acme", "d", 40, limit="burst")
+    limit, tenant, now = LimitName.objects.get(name="burst"), Tenant.objects.get(name="acme"), timezone.now()
+    denial = DenialRecord(tenant.number, 1, to_us(now), limit.number, "limit/pool", 1, 1, newest().number, b"")
+    with transaction.atomic():
+        add_denials([denial], now)
+    text = page(carol, "/portal")
+    assert "The pool org was full and your guaranteed share of 40/s was used." in text
+    assert "40 % of your" in text
 
 
 def test_once_a_change_has_helped_it_calms_down_and_names_no_revision(carol: Client) -> None:

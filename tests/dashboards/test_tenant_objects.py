@@ -82,6 +82,7 @@ class TestNew:
 def settings_of(row: Tenant, **more: str) -> dict[str, str]:
     contacts = "\n".join(row.contacts)
     fields = {"label": row.label, "timezone": row.timezone, "tags": " ".join(row.tags), "contacts": contacts}
+    fields["priority"] = row.priority
     return {**fields, "tier": row.tier.name, "reason": "because", **more}
 
 
@@ -97,6 +98,15 @@ class TestSettings:
         assert newest().number == before + 1
         operator.post("/tenants/acme/settings", settings_of(row))
         assert newest().number == before + 1
+
+    def test_its_highest_priority_is_saved_and_shown(self, operator: Client) -> None:
+        typed = settings_of(Tenant.objects.get(name="acme"), priority="sheddable")
+        assert operator.post("/tenants/acme/settings", typed).status_code == 302
+        assert Tenant.objects.get(name="acme").priority == "sheddable"
+        assert '<option value="sheddable" selected>' in said(operator.get("/tenants/acme/settings"))
+        assert "at most sheddable priority" in said(operator.get("/tenants/acme"))
+        refused = operator.post("/tenants/acme/settings", {**typed, "priority": "urgent"})
+        assert refused.status_code == 422
 
     def test_picking_a_tier_shows_what_changes_and_saves_nothing(self, operator: Client) -> None:
         text = said(operator.get("/tenants/acme/settings/move?tier=free", headers=PART))

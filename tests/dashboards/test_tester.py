@@ -11,7 +11,7 @@ from django.test import Client
 
 from dashboards.pages.tester.view import limiter
 from quotas.overrides import override_create
-from quotas.policies.edit import policy_create
+from quotas.policies.edit import policy_create, policy_update
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.tenants import tenant_suspend
@@ -116,3 +116,18 @@ def test_an_address_fills_in_the_form_and_tests_nothing(client: Client) -> None:
     text = client.get(f"/tester?tenant=acme&endpoint={PAY}&cost=7").content.decode()
     assert all(f'value="{value}"' in text for value in ("acme", PAY, "7"))
     assert "Enter a request" in text
+
+
+def test_it_says_why_a_limit_that_borrows_denies(client: Client) -> None:
+    shared = [
+        {"name": "org", "algorithm": "pool", "rate": 10, "per": "1h", "burst": 4},
+        {"name": "team", "algorithm": "borrowing", "assured": 2, "per": "1h", "parent": "org"},
+    ]
+    policy_update(name="pro-all", limits=shared, **FORCED)
+    publish()
+    for _ in range(6):
+        limiter().check(tenant="acme", endpoint=PAY, budget_ms=60_000)
+    text = asked(client, endpoint=PAY)
+    assert "Denied by team" in text
+    assert re.search("The pool org (is full|has no more to lend to team, in fairness to others,) and", text)
+    assert "the guaranteed share of 2/h is used." in text

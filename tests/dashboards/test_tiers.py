@@ -93,6 +93,17 @@ class TestTheForm:
         assert Tier.objects.get(name="pro").label == "Professional"
         assert 'value="Professional"' in page(owner, "/tiers/pro/edit")
 
+    def test_its_priority_is_lowered_and_copied(self, owner: Client) -> None:
+        assert owner.post("/tiers/pro/edit", {"priority": "high", "reason": "r"}).status_code == 302
+        assert "at most high priority" in page(owner, "/tiers/pro")
+        assert '<option value="high" selected>' in page(owner, "/tiers/pro/edit")
+        owner.post("/new/tier", {"name": "gold", "source": "pro", "reason": "r"})
+        owner.post("/new/tier", {"name": "iron", "priority": "sheddable", "reason": "r"})
+        assert [Tier.objects.get(name=name).priority for name in ("gold", "iron")] == ["high", "sheddable"]
+        owner.post("/tiers/pro/edit", {"priority": "", "reason": "r"})
+        assert Tier.objects.get(name="pro").priority == ""
+        assert owner.post("/tiers/pro/edit", {"priority": "urgent", "reason": "r"}).status_code == 422
+
 
 class TestTheTier:
     def test_it_has_its_limits_and_tenants(self, owner: Client) -> None:

@@ -34,6 +34,8 @@ VERBS: Final = {
     "limit_set": "Change",
     "limit_rename": "Rename limit of",
     "limit_remove": "Remove limit from",
+    "limit_pin": "Pin limit of",
+    "limit_unpin": "Unpin limit of",
     "limits_set": "Change",
     "candidate_set": "Start candidate on",
     "candidate_promote": "Promote candidate on",

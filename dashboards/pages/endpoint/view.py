@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.addresses import address
 from dashboards.forms import NOT_SAVED, PeriodError, bad_request, number_of, outcome_toast, period_of, told
+from dashboards.pages.adaptive import endpoint_shown
 from dashboards.pages.endpoint.latency import latency_figure
 from dashboards.pages.endpoint.limit_line import (
     Axis,
@@ -39,6 +40,7 @@ from quotas.matrix.edit import limits_set
 from quotas.matrix.queries import EVERYONE, Cell, Column, Matrix, matrix_read
 from quotas.models import Endpoint
 from quotas.policies.spec import Limit
+from quotas.pools.queries import pools_found
 from quotas.recommendations.settings import calibration_parameters
 from quotas.trials.queries import trials_on
 from quotas.usage.queries.busiest_tenants import BusiestTenants, busiest_tenants_read
@@ -103,7 +105,9 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         "endpoint": endpoint_tier.endpoint,
         "holding": endpoint_tier.holding,
         "trials": trials_on(endpoint=endpoint_tier.endpoint.name),
+        "pools": pools_found(scope=endpoint_tier.endpoint.name),
         "leases": leases_on(endpoint_tier.endpoint.name, endpoint_tier.limits),
+        **endpoint_shown(endpoint_tier.endpoint.number, timezone.now()),
     }
     if endpoint_tier.leaders is not None:
         held = endpoint_tier.holding.rate if endpoint_tier.holding else endpoint_tier.leaders.leaders[0].rate

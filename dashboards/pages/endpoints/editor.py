@@ -17,10 +17,11 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboards.conflicts import WatchedForm
-from dashboards.forms import ReasonedForm, outcome_toast
+from dashboards.forms import PRIORITY_CHOICES, ReasonedForm, outcome_toast
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.base import ParameterError
 from headroom_edge.keys import OWN_TENANT
+from headroom_edge.plan.priority import USUAL
 from headroom_edge.plan.routes import Route
 from quotas.changes.commit import commit
 from quotas.changes.snapshot import ENDPOINT, key_of
@@ -47,12 +48,13 @@ class EndpointForm(ReasonedForm, WatchedForm):
     method = forms.ChoiceField(label="Method", choices=[(one, "Any" if one == "*" else one) for one in METHODS])
     path = forms.CharField(label="Path", max_length=LONGEST_PATH, required=False)
     default_cost = forms.IntegerField(label="Default cost", min_value=1, max_value=MOST_COST)
+    priority = forms.ChoiceField(label="Priority", choices=PRIORITY_CHOICES, required=False, initial=USUAL)
     bursty = forms.ChoiceField(label="Can absorb bursts", choices=YES_OR_NO, required=False)
     clients = forms.ChoiceField(label="Clients", choices=CLIENTS, required=False)
     exact = forms.ChoiceField(label="Must count exactly", choices=YES_OR_NO, required=False)
     force = forms.BooleanField(label="Save anyway: I have reviewed these cuts", required=False)
 
-    watched = ("method", "path", "default_cost", "bursty", "clients", "exact")
+    watched = ("method", "path", "default_cost", "priority", "bursty", "clients", "exact")
     fields_of: ClassVar[dict[str, str]] = {"name": "operation", "hints.clients": "clients"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -70,7 +72,7 @@ class EndpointForm(ReasonedForm, WatchedForm):
         if data["clients"]:
             hints["clients"] = data["clients"]
         kept = {name: data[name] for name in ("method", "path", "default_cost", "force")}
-        return {**kept, "hints": hints}
+        return {**kept, "priority": data["priority"] or USUAL, "hints": hints}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -120,7 +122,7 @@ def fields_of(row: Endpoint) -> dict[str, Any]:
     service, _, operation = row.name.partition(":")
     words = {True: "yes", False: "no"}
     hints = {name: words.get(value, value) for name, value in row.hints.items()}
-    fields = {"method": row.method, "path": row.path, "default_cost": row.default_cost}
+    fields = {"method": row.method, "path": row.path, "default_cost": row.default_cost, "priority": row.priority}
     return {"service": service, "operation": operation, **fields, **hints}
 
 
@@ -134,8 +136,11 @@ def _initial(request: HttpRequest) -> dict[str, Any]:
     retired = Endpoint.objects.filter(name=asked.get("name", "")[:LONGEST_NAME], retired=True).first()
     if retired is not None:
         return fields_of(retired)
-    given = {name: asked.get(name, "") for name in ("service", "operation", "method", "path", "default_cost")}
-    return {"method": "GET", "default_cost": 1, **{name: value for name, value in given.items() if value}}
+    given = {
+        name: asked.get(name, "") for name in ("service", "operation", "method", "path", "default_cost", "priority")
+    }
+    usual = {"method": "GET", "default_cost": 1, "priority": USUAL}
+    return {**usual, **{name: value for name, value in given.items() if value}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def endpoints_csv(request: HttpRequest) -> HttpResponseBase:
     asked, measured = asked_of(request, FILTERS, ORDERS, DEFAULT), tier_usage_read()
     found = [row for row in Endpoint.objects.filter(retired=False).order_by("name") if _fits(asked, row)]
     rows = _ordered(_rows(found, measured), asked.order)
-    header = ("endpoint", "method", "path", "cost", "requests_24h", "denied_24h", "tenants_24h", "limits")
+    header = ("endpoint", "method", "path", "cost", "requests_24h", "denied_24h", "tenants_24h", "limits", "priority")
     return csv_download(request, "endpoints.csv", header, _cells(rows))
 
 
@@ -100,7 +100,7 @@ def _cells(rows: Sequence[EndpointRow]) -> Iterator[Sequence[object]]:
     for row in rows:
         one = row.endpoint
         figures = (row.asked.asked, row.asked.denied, row.tenants, row.limits)
-        yield (one.name, one.method, one.path, one.default_cost, *figures)
+        yield (one.name, one.method, one.path, one.default_cost, *figures, one.priority)
 
 
 def _rows(found: Sequence[Endpoint], measured: TierUsage) -> list[EndpointRow]:

@@ -18,6 +18,7 @@ from quotas.matrix.edit import Edit
 from quotas.matrix.queries import Cell, MatrixLimit
 from quotas.models import Limit
 from quotas.policies import spec
+from quotas.policies.adapt import ADAPTING, LONGEST_TEXT
 from quotas.policies.limit_codec import CHOICES, COMMON_FIELDS, limit_fields, row_limit
 from quotas.policies.limit_words import algorithm_words
 from quotas.policies.spec import CARRIES
@@ -34,6 +35,9 @@ LABELS = {
     "limit": "Limit",
 }
 LABELS |= {"window": "Window", "period": "Period", "timezone": "Time zone", "anchor": "Starts on", "hold": "Hold"}
+LABELS |= {"reserve": "Reserve", "assured": "Guaranteed", "ceiling": "Ceiling", "ceiling_burst": "Ceiling burst"}
+LABELS |= {"parent": "Borrows from", "weight": "Weight"}
+LABELS |= {"min": "At least", "max": "At most", "start": "Starts at", "target": "Target"}
 HINTS = {
     "rate": "such as 100, 4.2 or 4.2/10s",
     "per": "1s, 1m, 1h",
@@ -43,6 +47,16 @@ HINTS = {
     "timezone": "tenant, UTC or Europe/Berlin",
     "anchor": "day of month, weekday or MM-DD",
     "hold": "a slot expires after this time",
+    "reserve": "units of the burst that are not lent; empty: 0",
+    "assured": "units per time that are always its own; empty: 0",
+    "ceiling": "the most per time, with what it borrows; empty: as much as is lent",
+    "ceiling_burst": "the most at once, with what it borrows",
+    "parent": "the name of a pool, or of another borrowing limit",
+    "weight": "its part of what is lent; empty: as guaranteed",
+    "min": "requests in flight that always pass",
+    "max": "requests in flight when the service is fast",
+    "start": "empty: half-way between",
+    "target": "time to an answer: 100ms, or calibrated",
 }
 LEASING = (
     "A service may take a block of requests from Redis and decide them by itself, so an edit arrives up to this much "
@@ -134,10 +148,26 @@ class CellForm(_EditForm, WatchedForm):
     on_failure = forms.ChoiceField(
         label="If Redis fails", choices=[(one, one) for one in CHOICES["on_failure"]], required=False
     )
+    adapt = forms.CharField(
+        label="Follow the endpoint's health",
+        max_length=LONGEST_TEXT,
+        required=False,
+        widget=forms.TextInput({"autocomplete": "off", "data-algorithms": " ".join(ADAPTING)}),
+        help_text="Token bucket or GCRA on one endpoint: slow 300ms, errors 5%, floor 30%. Empty: never",
+    )
     remove = forms.BooleanField(required=False)
 
     fields_of: ClassVar[dict[str, str]] = {"limit": "p_limit"} | {name: f"p_{name}" for name in PARAMETERS}
-    watched = ("algorithm", *(f"p_{name}" for name in PARAMETERS), "subject", "unit", "mode", "on_failure", "lease")
+    watched = (
+        "algorithm",
+        *(f"p_{name}" for name in PARAMETERS),
+        "subject",
+        "unit",
+        "mode",
+        "on_failure",
+        "lease",
+        "adapt",
+    )
 
     def __init__(self, selection: Selection, *args: Any, **kwargs: Any) -> None:
         super().__init__(selection, *args, **kwargs)
@@ -260,6 +290,8 @@ def _edits_of(cells: Sequence[Cell], form: CellsForm) -> Iterator[Edit]:
 
 def _initial(limit: spec.Limit) -> dict[str, Any]:
     values = limit_fields(limit)
+    if limit.adapt:
+        values["adapt"] = limit.adapt.text
     return {f"p_{name}" if name in PARAMETERS else name: value for name, value in values.items()}
 
 

@@ -17,12 +17,17 @@ from dashboards.forms import number_of
 from dashboards.pages.matrix.cells import matrix_table, title_of, without_own
 from dashboards.pages.matrix.forms import CellForm, CellsForm, Selection, edits_of
 from dashboards.viewer import principal_of
+from headroom_edge.algorithms.sharing import Borrowing
 from quotas.changes.commit import Outcome, Proposed, Written, commit
 from quotas.changes.rollout import change_propose, change_start
 from quotas.changes.turn import turn
 from quotas.errors import Refused
 from quotas.matrix.edit import Edit, limits_plan, limits_set, sheet_write
 from quotas.matrix.queries import OF_TENANT, Cell, Matrix, matrix_read, tenant_cell_read
+from quotas.policies.chains import fit_words
+from quotas.policies.limit_codec import limit_parse
+from quotas.policies.limit_words import sharing_words
+from quotas.policies.queries import lender_read
 from quotas.publishing.queries import publish_progress_read
 from quotas.publishing.store import StoreError
 from quotas.usage.queries.near_limits import tier_usage_read
@@ -154,7 +159,20 @@ def _editor(request: HttpRequest, cells: Sequence[Cell], form: CellForm | CellsF
 
 def _planned(edits: Sequence[Edit], form: CellForm | CellsForm, author: str) -> dict[str, Any]:
     plan = limits_plan(edits=edits, author=author, carry=form.cleaned_data["carry"])
-    return {"plan": plan, "edits": edits}
+    return {"plan": plan, "edits": edits, "buys": _buys(edits)}
+
+
+def _buys(edits: Sequence[Edit]) -> list[str]:
+    """What a limit that shares buys, in words. Empty for others, and for several limits."""
+    edit = edits[0]
+    if len(edits) > 1 or edit.fields is None:
+        return []
+    algorithm = limit_parse(edit.name, edit.fields).algorithm
+    if not isinstance(algorithm, Borrowing):
+        return [*sharing_words(algorithm)]
+    lender = lender_read(algorithm.parent, tier=edit.tier, tenant=edit.tenant)
+    fits = fit_words(algorithm.parent, lender, algorithm) if lender else ()
+    return [*sharing_words(algorithm), *fits]
 
 
 def _plan_if_any(cells: Sequence[Cell], form: CellForm | CellsForm, author: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from dashboards.viewer import principal_of
 from quotas.changes.commit import Outcome, commit
 from quotas.errors import Refused
 from quotas.overrides import MOST_AT_ONCE, OverrideChange, overrides_create
-from quotas.policies.allowance import parameters_of
+from quotas.policies.allowance import amount_fields, parameters_of
 from quotas.policies.diff import ObjectDiff
 from tenants.models import Tenant
 from tenants.scope import tenant_get, tenants_of
@@ -33,6 +33,7 @@ from tenants.scope import tenant_get, tenants_of
 FACTOR = "*|×"  # every limit of the tenant, by a factor
 DEFAULT_END_S = 86_400
 MOST_NAMES = 40_000  # characters: as many tenants as one revision takes
+LABELS = {"assured": "Guaranteed", "max": "At most"}  # parameters that people call otherwise
 UNITS = {"s": "second", "min": "minute", "h": "hour", "d": "day"}
 
 
@@ -58,6 +59,8 @@ class OverrideForm(ReasonedForm):
         "tenant": "tenants",
         "multiplier": "factor",
         "limit": "main",
+        "assured": "main",
+        "max": "main",
         "burst": "size",
         "queue": "size",
         "start": "starts",
@@ -105,11 +108,7 @@ class OverrideForm(ReasonedForm):
         line = self.line
         if line is None:
             return {}
-        main, size = parameters_of(line.limit.algorithm)
-        wanted: dict[str, int | float | str] = {main.name: self.cleaned_data["main"]}
-        if size and self.cleaned_data.get("size"):
-            wanted[size.name] = self.cleaned_data["size"]
-        return wanted
+        return amount_fields(line.limit.algorithm, self.cleaned_data["main"], self.cleaned_data.get("size"))
 
 
 def override_form(lines: Sequence[TenantLimit], chosen: TenantLimit | None, tenant: Tenant | None) -> dict[str, Any]:
@@ -131,6 +130,7 @@ def _words(line: TenantLimit | None, tenant: Tenant | None) -> dict[str, Any]:
     main, size = parameters_of(line.limit.algorithm)
     unit = line.short.main.partition("/")[2]
     return {
+        "main_label": LABELS.get(main.name, main.name.capitalize()),
         "held_main": main.held,
         "held_size": size.held if size else None,
         "size_label": size.name.capitalize() if size else "",

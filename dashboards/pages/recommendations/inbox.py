@@ -113,11 +113,13 @@ def _known(inbox: Inbox) -> list[tuple[int, str]]:
 
 def _funnel(result: dict[str, Any]) -> list[tuple[int, str]]:
     limits, idle = result.get("limits", 0), result.get("idle", 0)
+    skipped = len(result.get("skipped", []))
     return [
         (limits, "limits checked"),
         (idle, "without traffic"),
         (result.get("insufficient", 0), "with insufficient data: too few days or tenants"),
         (result.get("fitting", 0), "already fit (a change would be too small or too soon)"),
         (len(result.get("left_out", [])), "left out: no benefit beyond chance"),
+        *([(skipped, "sized in another way: shares of a pool, adaptive limits")] if skipped else []),
         (len(result.get("proposed", [])), "proposed"),
     ]

@@ -6,10 +6,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
+from dashboards.pages.simulator.answer import Templates, answered, asked_of
 from dashboards.pages.simulator.figures import Painter, TimeAxis, multiples_of, output_of, span_words
 from dashboards.pages.simulator.forms import CSV, EXAMPLE, PAINT, SimulatorForm
 from headroom_edge.algorithms.bucket import rate_text
@@ -18,24 +18,17 @@ from quotas.simulation.presets import bars_of_arrivals, presets, scenarios, shap
 
 AT_FIRST = "idle"
 NOT_SHARED = ("csv",)
+TEMPLATES = Templates(
+    "dashboards/simulator/page.html", "dashboards/simulator/body.html", "dashboards/simulator/answer.html"
+)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def simulator(request: HttpRequest) -> HttpResponse:
     """The URL holds all parameters except a CSV. htmx posts the form and swaps only the results."""
-    asked = request.POST if request.method == "POST" else request.GET
-    fields = _fields(asked)
+    fields = _fields(asked_of(request))
     form = SimulatorForm(fields)
-    context = _context(form)
-    if not request.headers.get("HX-Request"):
-        return render(request, "dashboards/simulator/page.html", context)
-    if "preset" in asked:
-        return _addressed(render(request, "dashboards/simulator/body.html", context), fields)
-    response = render(request, "dashboards/simulator/answer.html", {**context, "swaps": True})
-    if form.errors:
-        response["HX-Reswap"] = "none"  # keep the results; show the error beside the field
-        return response
-    return _addressed(response, fields)
+    return answered(request, form, _context(form), TEMPLATES, _address(fields))
 
 
 def _fields(asked: QueryDict) -> QueryDict:
@@ -95,10 +88,10 @@ def _painter(form: SimulatorForm, axis: TimeAxis) -> Painter:
     )
 
 
-def _addressed(response: HttpResponse, fields: QueryDict) -> HttpResponse:
-    """Sets the URL that reproduces this page. A CSV is too long for it."""
-    if fields.get("traffic") != CSV:
-        left_out = NOT_SHARED if fields.get("traffic") == PAINT else (*NOT_SHARED, "bars", "step")
-        pairs = [(name, value) for name, values in fields.lists() if name not in left_out for value in values if value]
-        response["HX-Replace-Url"] = f"{reverse('dashboards:simulator')}?{urlencode(pairs)}"
-    return response
+def _address(fields: QueryDict) -> str:
+    """The URL that reproduces this page; empty with a CSV, which is too long for it."""
+    if fields.get("traffic") == CSV:
+        return ""
+    left_out = NOT_SHARED if fields.get("traffic") == PAINT else (*NOT_SHARED, "bars", "step")
+    pairs = [(name, value) for name, values in fields.lists() if name not in left_out for value in values if value]
+    return f"{reverse('dashboards:simulator')}?{urlencode(pairs)}"

@@ -153,7 +153,7 @@ def _is_drawn(line: TenantLimit, allowance: Allowance | None) -> bool:
 def _legend(line: TenantLimit, allowance: Allowance | None) -> list[Mark]:
     if allowance is None or not _is_drawn(line, allowance):
         return []
-    found = [Mark("limit", f"Limit, now {line.short.main}")]
+    found = [Mark("limit", f"Limit, now {line.most.main}")]
     if allowance.burst:
         found.append(Mark("band", "Burst: available until used up"))
     return found

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from quotas.policies.allowance import Allowance, allowance_of
 from quotas.policies.explain import ExplainedLimit
-from quotas.policies.limit_words import Short, algorithm_words, counted_words, lease_words, limit_short, subject_words
+from quotas.policies.limit_words import (
+    Short,
+    algorithm_words,
+    counted_words,
+    lease_words,
+    limit_short,
+    most_short,
+    subject_words,
+)
 from quotas.policies.resolve import Effective
 from quotas.policies.spec import EVERYWHERE, Limit
 from quotas.recommendations.suggestion import Suggestion, suggestion_for_tenant
@@ -53,6 +61,10 @@ class TenantLimit:
     @property
     def short(self) -> Short:
         return limit_short(self.limit.algorithm)
+
+    @property
+    def most(self) -> Short:
+        return most_short(self.limit.algorithm)
 
     @property
     def algorithm(self) -> str:

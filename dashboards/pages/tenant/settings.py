@@ -1,4 +1,4 @@
-"""A tenant's settings: label, zone, tags, contacts and tier; suspend and archive."""
+"""A tenant's settings: label, zone, tags, contacts, priority and tier; suspend and archive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from access.roles import may
 from dashboards.conflicts import WatchedForm
-from dashboards.forms import ReasonedForm, outcome_toast
+from dashboards.forms import HIGHEST_PRIORITY_CHOICES, ReasonedForm, outcome_toast
 from dashboards.pages.tenant.fields import StrandedField, TenantForm, stranded_choice, tiers_of_people, zones
 from dashboards.viewer import principal_of
 from quotas.changes.commit import commit
@@ -27,10 +27,11 @@ from quotas.tenants.moves import MovePreview, move_preview
 from tenants.models import Tenant, Tier
 from tenants.scope import tenant_get
 
-FIELDS = ("label", "timezone", "tags", "contacts")
+FIELDS = ("label", "timezone", "tags", "contacts", "priority")
 
 
 class SettingsForm(TenantForm, WatchedForm):
+    priority = forms.ChoiceField(label="Highest priority", choices=HIGHEST_PRIORITY_CHOICES, required=False)
     tier = forms.ChoiceField(error_messages={"invalid_choice": "This tier is gone. Choose another."})
     force = forms.BooleanField(required=False)
     stranded_overrides = StrandedField()
@@ -56,6 +57,7 @@ def _values(row: Tenant) -> dict[str, str]:
         "timezone": row.timezone,
         "tags": " ".join(row.tags),
         "contacts": "\n".join(row.contacts),
+        "priority": row.priority,
         "tier": row.tier.name,
     }
 

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 
 from dashboards.figure import Figure
 from dashboards.forms import PeriodError, ReasonedForm, bad_request, period_of
+from dashboards.pages.adaptive import tenant_parts
 from dashboards.pages.overrides.give import Target, override_form
 from dashboards.pages.quota_requests import AnswerForm
 from dashboards.pages.tenant.compare import comparison_of
@@ -25,6 +26,7 @@ from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from quotas.leases import leases_of
 from quotas.models.quota_request import QuotaRequest, RequestAnswer
 from quotas.overrides import override_state
+from quotas.pools.queries import pools_found
 from quotas.recommendations.suggestion import Suggestion
 from quotas.tenant_list import overrides_of
 from quotas.tenants.archive import archive_revision
@@ -78,7 +80,9 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
         **_blank_forms(state.tenant),
         "asked": _asked(state),
         "trials": trials_on(tier=state.tenant.tier.name, tenant=state.tenant.name),
+        "pools": pools_found(tenant=state.tenant),
         "leases": leases_of(line.effective for line in lines),
+        "adaptive": tenant_parts(state.tenant, now),
     }
     return render(request, "dashboards/tenant/page.html", context)
 

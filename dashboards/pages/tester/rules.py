@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboards.pages.tenant.limits import Rung
 from headroom_edge.algorithms.base import SECOND_US
+from headroom_edge.algorithms.sharing import Borrowing
 from headroom_edge.decision import NEVER, Decision, LimitRow
 from quotas.policies.explain import ExplainedLimit, Verdict
 from quotas.policies.limit_words import counted_words, lease_words, limit_short, override_words
 from quotas.policies.spec import Override
-from quotas.usage.queries.denial_log import wait_words
+from quotas.usage.queries.denial_log import cause_words, share_of, wait_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,12 @@ class Headline:
     detail: str
 
 
-def headline_of(decision: Decision) -> Headline:
+def headline_of(decision: Decision, rules: Sequence[Rule] = ()) -> Headline:
     if decision.allowed:
         return _passes(decision)
+    why = f"{cause}. " if (cause := _cause(decision, rules)) else ""
     texts = {
-        "limit": (f"Denied by {decision.limit}", _again(decision)),
+        "limit": (f"Denied by {decision.limit}", why + _again(decision)),
         "cost_too_big": (
             f"Denied by {decision.limit}",
             "The cost is higher than this limit can ever allow. Reduce the cost or raise the limit.",
@@ -99,6 +102,16 @@ def headline_of(decision: Decision) -> Headline:
     }
     text, detail = texts.get(decision.reason, (f"Denied: {decision.reason}", _again(decision)))
     return Headline("denied", text, detail)
+
+
+def _cause(decision: Decision, rules: Sequence[Rule]) -> str:
+    """Why a limit that borrows denies. Empty for others."""
+    denying = next((rule for rule in rules if rule.name == decision.limit and rule.row and rule.row.cause), None)
+    if denying is None or denying.row is None:
+        return ""
+    algorithm = denying.explained.effective.limit.algorithm
+    share = share_of(algorithm) if isinstance(algorithm, Borrowing) else None
+    return cause_words(denying.name, denying.row.cause, share, is_now=True)
 
 
 def _passes(decision: Decision) -> Headline:

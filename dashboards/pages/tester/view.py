@@ -100,10 +100,11 @@ def _context(form: RequestForm, answer: Answer | None, unreachable: str) -> dict
     names = Endpoint.objects.filter(retired=False).order_by("name").values_list("name", flat=True)
     context: dict[str, Any] = {"form": form, "endpoints": names[:MOST_SUGGESTED], "unreachable": unreachable}
     if answer is not None:
+        rules = [rule_of(verdict) for verdict in answer.verdicts]
         context |= {
             "answer": answer,
-            "headline": headline_of(answer.decision),
-            "rules": [rule_of(verdict) for verdict in answer.verdicts],
+            "headline": headline_of(answer.decision, rules),
+            "rules": rules,
             "headers": answer.decision.headers().items(),
         }
     return context

@@ -1,4 +1,4 @@
-"""A new tier, empty or with the limits of another, and the texts of one that exists."""
+"""A new tier, empty or with the limits of another, and the texts and priority of one that exists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from dashboards.conflicts import WatchedForm
-from dashboards.forms import ReasonedForm, outcome_toast
+from dashboards.forms import HIGHEST_PRIORITY_CHOICES, ReasonedForm, outcome_toast
 from dashboards.viewer import principal_of
 from headroom_edge.keys import OWN_TENANT
 from quotas.changes.commit import commit
@@ -27,8 +27,9 @@ from tenants.models import Tier
 class TierForm(ReasonedForm, WatchedForm):
     label = forms.CharField(label="Label", max_length=LONGEST_LABEL, required=False)
     description = forms.CharField(label="Description", max_length=LONGEST_DESCRIPTION, required=False)
+    priority = forms.ChoiceField(label="Highest priority", choices=HIGHEST_PRIORITY_CHOICES, required=False)
 
-    watched = ("label", "description")
+    watched = ("label", "description", "priority")
 
 
 class NewTierForm(TierForm):
@@ -54,6 +55,8 @@ def tier_new(request: HttpRequest) -> HttpResponse:
         data = form.cleaned_data
         texts = {name: data[name] for name in ("name", "label", "description", "reason")}
         create = partial(tier_duplicate, source=data["source"]) if data["source"] else tier_create
+        if data["priority"]:  # otherwise a copy has that of its source
+            texts["priority"] = data["priority"]
         if _is_saved(request, form, partial(create, author=principal_of(request).actor, **texts)):
             return redirect("dashboards:tier", data["name"])
     return _page(request, form, None)
@@ -68,7 +71,7 @@ def tier_edit(request: HttpRequest, name: str) -> HttpResponse:
     form = TierForm(request.POST) if request.method == "POST" else TierForm(initial=texts)
     form.watch(texts, key_of(TIER, name))
     if form.is_bound and not form.conflict and form.is_valid():
-        said = {field: form.cleaned_data[field] for field in ("label", "description", "reason")}
+        said = {field: form.cleaned_data[field] for field in (*form.watched, "reason")}
         update = partial(tier_update, name=name, author=principal_of(request).actor, **said)
         if _is_saved(request, form, form.in_turn(partial(_texts_now, name), update)):
             return redirect("dashboards:tier", name)
@@ -76,7 +79,7 @@ def tier_edit(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _texts(row: Tier) -> dict[str, str]:
-    return {"label": row.label, "description": row.description}
+    return {"label": row.label, "description": row.description, "priority": row.priority}
 
 
 def _texts_now(name: str) -> dict[str, str] | None:

@@ -58,6 +58,12 @@ function chips(input) {
 // ---- a form with data-saves: its bar appears with the first edit and says what changed
 const named = (field) => document.querySelector(`label[for="${CSS.escape(field.id)}"]`)?.textContent.trim() || field.name;
 
+// A select has no defaultValue.
+function before(field) {
+  if (!field.options) return field.defaultValue;
+  return ([...field.options].find((each) => each.defaultSelected) ?? field.options[0])?.value;
+}
+
 function changes(form) {
   const found = [];
   for (const field of form.elements) {
@@ -67,7 +73,7 @@ function changes(form) {
         const was = [...form.elements].find((each) => each.name === field.name && each.defaultChecked);
         found.push(`${field.dataset.said || field.name} ${was ? `${was.value} → ` : ""}${field.value}`);
       }
-    } else if (field.value !== (field.dataset.was ?? field.defaultValue)) {
+    } else if (field.value !== (field.dataset.was ?? before(field))) {
       found.push(field.type === "hidden" ? field.name : named(field).toLowerCase());
     }
   }

@@ -86,7 +86,7 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("click", async (event) => {
   if (event.target.closest("[data-clear]")) { bars().forEach((bar) => set(bar, 0)); send(); }
   if (event.target.closest("[data-share]")) {
-    if (form().elements.traffic.value === "csv") { toast("Cannot link to a CSV", "Share the file instead"); return; }
+    if (form().elements.traffic?.value === "csv") { toast("Cannot link to a CSV", "Share the file instead"); return; }
     try { await navigator.clipboard.writeText(location.href); toast("Link copied", "It includes the traffic and the parameters"); } catch { toast("Copy the URL of this page", "It includes the traffic and the parameters"); }
   }
 });
