@@ -19,6 +19,7 @@ from headroom_edge import keys
 from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from headroom_edge.algorithms.bucket import TokenBucket
 from headroom_edge.algorithms.fixed_window import FixedWindow
+from headroom_edge.algorithms.sharing import Borrowing, Pool
 from headroom_edge.lua_library import ensure_loaded
 from headroom_edge.plan.subject import Subject
 from quotas.policies.compile import Compiler, Target
@@ -49,7 +50,7 @@ def run() -> list[BenchmarkRow]:
     with throw_away_valkey() as client:
         client.function_load(BARE)
         ensure_loaded(client)
-        return [*_by_limits(client), *_by_size(client)]
+        return [*_by_limits(client), *_by_size(client), *_by_sharing(client)]
 
 
 def _bucket(size: int) -> Algorithm:
@@ -102,20 +103,57 @@ def _by_size(client: redis.Redis) -> list[BenchmarkRow]:
     return found
 
 
+def _by_sharing(client: redis.Redis) -> list[BenchmarkRow]:
+    """A member of a pool against the same two records with a bucket each, on one server in alternating turns."""
+    found = []
+    for name, assured, weight in (("of its own share", 1_000, 1), ("by borrowing", 0, 1)):
+        plain = (Limit("org", _bucket(2_000), Subject()), Limit("team", _bucket(1_000), Subject.parse("team")))
+        member = Borrowing(assured, SECOND_US, assured, 2_000_000, 2_000_000, 0, "org", weight)
+        shared = (
+            Limit("org", Pool(1_000_000, SECOND_US, 1_000_000, 1_000), Subject()),
+            Limit("team", member, Subject.parse("team")),
+        )
+        publish(client, [("svc:plain", plain), ("svc:shared", shared)], tenants=1_000)
+        chance, mine, theirs = random.Random(1), list[float](), list[float]()
+        for turn in range(TURNS + 50):
+            asked = [chance.randint(1, 1_000) for _ in range(CALLS_A_TURN)]
+            times = [_turn(client, _member_of(endpoint), asked) for endpoint in ("svc:shared", "svc:plain")]
+            if turn >= 50:  # the first turns make the records
+                mine.append(times[0])
+                theirs.append(times[1])
+        shared_us, plain_us = quantiles(mine, n=4)[0], quantiles(theirs, n=4)[0]
+        text = f"Redis time of a member of a pool, {name}, against two buckets ({shared_us:.1f} µs)"
+        found.append(BenchmarkRow(text, shared_us / plain_us, "×", must=1.5, aim=1.25))
+    return found
+
+
+def _member_of(endpoint: str) -> Call:
+    def check(pipe: Any, tenant: int) -> None:
+        name = f"tenant-{tenant}"
+        pipe.execute_command("FCALL", "hr_check", 1, keys.tenant_prefix(name), name, endpoint, 1, "team", f"t{tenant}")
+
+    return check
+
+
 def publish_limits(client: redis.Redis, limits: tuple[Limit, ...], tenants: int, endpoints: int) -> None:
     """Publishes the limits on all endpoints; half of the endpoints also have a limit of their own."""
-    flush(client)
-    names = {f"svc:op-{number}": number for number in range(1, endpoints + 1)}
-    policies = [Policy("all", "*", limits, tier="pro")]
     own = (Limit("own", _bucket(5_000), Subject()),)
-    policies += [Policy(name, name, own, tier="pro") for name, number in names.items() if number % 2]
+    policies = [(f"svc:op-{number}", own if number % 2 else ()) for number in range(1, endpoints + 1)]
+    publish(client, [("*", limits), *policies], tenants)
+
+
+def publish(client: redis.Redis, limits: list[tuple[str, tuple[Limit, ...]]], tenants: int) -> None:
+    """`limits`: those of each endpoint."""
+    flush(client)
+    names = {name: number for number, (name, _) in enumerate(limits, start=1) if name != "*"}
+    policies = tuple(Policy(name, name, own, tier="pro") for name, own in limits if own)
     limit_names = sorted({limit.name for policy in policies for limit in policy.limits})
     configuration = Configuration(
         revision=1,
         tiers={"pro": Tier(1, "pro")},
         endpoints={name: Endpoint(number, name) for name, number in names.items()},
         tenants={f"tenant-{number}": Tenant(number, f"tenant-{number}", "pro") for number in range(1, tenants + 1)},
-        policies=tuple(policies),
+        policies=policies,
         overrides=(),
         limit_numbers={name: number for number, name in enumerate(limit_names, start=1)},
         subject_cap=10**9,

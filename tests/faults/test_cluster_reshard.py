@@ -83,7 +83,7 @@ def test_a_slot_that_stays_half_moved_opens_no_breaker_and_leaves_no_doubt(
     published: SpareCluster, make_limiter: MakeLimiter
 ) -> None:
     """A command that is repeated until its budget ends must not be sent when its reply cannot come in time."""
-    limiter = make_limiter(published.url, budget_ms=200)
+    limiter = make_limiter(published.url, budget_ms=1_000)
     assert limiter.ready(60_000)
     causes: Counter[str] = Counter()
     listen(limiter.core, causes)
