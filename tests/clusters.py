@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self, cast
 
@@ -95,8 +97,11 @@ class SpareCluster:
 
     def end_move(self, slot: int, source: SpareValkey, target: SpareValkey) -> None:
         owner = self.id_of(target)
-        for node in (target, source, *(each for each in self.primaries() if each not in (source, target))):
+        nodes = (target, source, *(each for each in self.primaries() if each not in (source, target)))
+        for node in nodes:
             self.on(node, "CLUSTER", "SETSLOT", slot, "NODE", owner)
+        with ExitStack() as stack:
+            wait_for_epoch(owner, [stack.enter_context(node.client()) for node in nodes])
 
     def give_up_move(self, slot: int, source: SpareValkey, target: SpareValkey) -> None:
         for node in (source, target):
@@ -120,6 +125,24 @@ class SpareCluster:
         return all(
             any(a <= first and last <= b for a, b, port in ranges if port == target.port) for first, last in slots
         )
+
+
+def wait_for_epoch(owner: str, clients: Sequence[redis.Redis]) -> None:
+    """Until all know the owner's new epoch. `clients` begins with the owner's own.
+
+    A node that takes a slot back raises its epoch above those it knows. If it has not heard of the last owner's yet, an
+    older message of that one wins, and in the end neither of the two has the slot.
+    """
+    deadline = time.monotonic() + 120
+    while len({_epoch_of(owner, client) for client in clients}) > 1:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"After two minutes not every node knew the epoch of {owner}.")
+        time.sleep(0.001)
+
+
+def _epoch_of(owner: str, client: redis.Redis) -> str:
+    told = cast("bytes", client.execute_command("CLUSTER", "NODES")).decode()
+    return next(row[6] for row in map(str.split, told.splitlines()) if row[0] == owner)
 
 
 class SpareSentinels:

@@ -44,7 +44,7 @@ def operator(db: None) -> Client:
 def test_it_lists_every_limit_with_what_it_comes_from(client: Client) -> None:
     policy_create(name="acme-pay", tenant="acme", endpoint=PAY, limits=[bucket(5)], **FORCED)
     text = page(client, "/tenants/acme")
-    assert re.search(r"payments:charge</a></th>\s*<td>\s*<b>5/s</b>", text)
+    assert re.search(r"payments:charge</a></th>\s*<td class=\"wrap tight\">\s*<b>5/s</b>", text)
     assert "acme × payments:charge" in text
     assert re.search(r"<b>100/s</b> <span class=\"faint small\">burst 200</span>", text)
 

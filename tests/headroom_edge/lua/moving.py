@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from headroom_edge import lua_library
 from headroom_edge.store.slots import slot_of
-from tests.clusters import SpareCluster
+from tests.clusters import SpareCluster, wait_for_epoch
 from tests.headroom_edge.lua.world import NOW_US
 
 Side = Literal["source", "target"]
@@ -186,8 +186,10 @@ class Slot:
 
     def _end(self, owner: int) -> None:
         """The new owner is told first: otherwise the old one sends its clients to a node that does not know yet."""
-        for number in sorted(range(len(self._primaries)), key=lambda number: number != owner):
+        order = sorted(range(len(self._primaries)), key=lambda number: number != owner)
+        for number in order:
             self._set_slot(number, "NODE", self._ids[owner])
+        wait_for_epoch(self._ids[owner], [self._primaries[number] for number in order])
 
     def _set_slot(self, number: int, *words: str) -> None:
         self._primaries[number].execute_command("CLUSTER", "SETSLOT", self.number, *words)
