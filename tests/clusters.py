@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import redis
 from redis.cluster import RedisCluster
@@ -141,7 +141,7 @@ def wait_for_epoch(owner: str, clients: Sequence[redis.Redis]) -> None:
 
 
 def _epoch_of(owner: str, client: redis.Redis) -> str:
-    told = cast("bytes", client.execute_command("CLUSTER", "NODES")).decode()
+    told = cast("bytes", cast("Any", client).execute_command("CLUSTER", "NODES")).decode()
     return next(row[6] for row in map(str.split, told.splitlines()) if row[0] == owner)
 
 
