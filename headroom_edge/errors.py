@@ -15,6 +15,10 @@ class StoreLostError(StoreError):
     """There is no connection, or it broke before the reply came."""
 
 
+class StoreUnsentError(StoreLostError):
+    """The connections were closed before the command was sent, so it may be sent to another server."""
+
+
 class StoreAddressError(StoreError, ValueError):
     """The URL is of the wrong kind for the server behind it. The message says which one to write."""
 

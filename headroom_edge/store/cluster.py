@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
-from headroom_edge.errors import StoreError, StoreLostError, StoreTimeoutError
+from headroom_edge.errors import StoreError, StoreTimeoutError, StoreUnsentError
 from headroom_edge.store.address import ClusterAddress
 from headroom_edge.store.breaker import Breaker, BreakerSettings, BreakerState
 from headroom_edge.store.connection import BlockingConnection, Peer
@@ -74,10 +74,11 @@ class Cluster:
 
     def _is_for_others(self, error: Exception, place: Place) -> bool:
         """Whether the command must be sent again. If a server does not answer, the map is read again."""
+        if needs_routing(error, place):
+            return True
         if isinstance(error, StoreError):
             self._read_soon()
-            return False
-        return needs_routing(error, place)
+        return False
 
     def _route(self, commands: Sequence[bytes], deadline: float, ask: Callable[..., list[Any]]) -> list[Any]:
         if not self._has_map(deadline):
@@ -117,7 +118,7 @@ class Cluster:
         return [take(steps[0]), *(_replies_of(*each, deadline) for each in zip(steps[1:], others, strict=True))]
 
     def _submit(self, step: Step, take: Callable[[Step], list[Any]]) -> Future[list[Any]] | None:
-        """None if the limiter is closed, or no thread can be started."""
+        """None if the limiter is closed, the server has just left the map, or no thread can be started."""
         with self._lock:
             if self._is_closed:
                 return None
@@ -225,7 +226,7 @@ class Cluster:
 
 def _replies_of(step: Step, asked: Future[list[Any]] | None, deadline: float) -> list[Any]:
     if asked is None:
-        return [StoreLostError("the limiter is closed, or no thread could be started")] * len(step.commands)
+        return [StoreUnsentError("the limiter is closed, or no thread could be started")] * len(step.commands)
     try:
         return asked.result(max(0.0, deadline - time.monotonic()))
     except TimeoutError:

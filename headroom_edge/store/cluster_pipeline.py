@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from headroom_edge.errors import StoreError, StoreTimeoutError
+from headroom_edge.errors import StoreError, StoreTimeoutError, StoreUnsentError
 from headroom_edge.store.address import ClusterAddress
 from headroom_edge.store.breaker import Breaker, BreakerState
 from headroom_edge.store.cluster import ASK_S, PATIENT_S, REREAD_LATER_S, REREAD_S
@@ -92,12 +92,22 @@ class ClusterPipeline:
             return False
         if not needs_routing(call.replies[0], place):
             return False
+        self._route(call)
+        return True
+
+    def _route(self, call: PendingCall) -> None:
         call.is_told = True
         if call.breaker is not None:
             call.breaker.succeeded(call.permit)
         left_s = max(0.0, call.deadline - time.monotonic())
         _ClusterCall(self, call.commands, left_s, call.answer, is_counted=True).begin()
-        return True
+
+    def _send_elsewhere(self, call: PendingCall) -> None:
+        """A call that was not sent, because its server has left the map."""
+        if call.is_over or call.breaker is None or isinstance(call.answer, _StepAnswer):
+            call.fail(StoreUnsentError("the server has left the cluster's map"))
+        else:
+            self._route(call)
 
     @property
     def slots(self) -> SlotMap:
@@ -171,7 +181,8 @@ class ClusterPipeline:
             self._slots = found
         owners = found.places
         for place in [place for place in self._nodes if place not in owners]:
-            self._nodes.pop(place).close()
+            for call in self._nodes.pop(place).retire():
+                self._send_elsewhere(call)
         self._breakers.keep(owners)
         self._has_map.set()
 

@@ -347,6 +347,19 @@ class Pipeline:
         deadlines = [call.deadline for call in (*pending, *self._unsent) if not call.is_over]
         if deadlines:
             self._watch(min(deadlines))
+        elif self._closed and self._stream is not None:
+            stream, self._stream = self._stream, None
+            stream.drop(StoreLostError("the server has left the cluster's map"))
+
+    def retire(self) -> list[PendingCall]:
+        """Its server has left the map: what was sent is still answered. Returns what was not, which may go elsewhere."""
+        self._closed = True
+        if self._dialling is not None:
+            self._dialling.cancel()
+        unsent, self._unsent = self._unsent, []
+        if self._timer is None:
+            self._watch_next()
+        return unsent
 
     def close(self) -> list[asyncio.Task[None]]:
         """Returns the tasks that are about to end."""

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-from headroom_edge.errors import StoreError, StoreLostError, StoreTimeoutError
+from headroom_edge.errors import StoreError, StoreLostError, StoreTimeoutError, StoreUnsentError
 
 DIAL_AT_MOST_S: Final = 60.0
 
@@ -73,7 +73,7 @@ class ConnectionPool:
 
     def _join(self, commands: Sequence[bytes], deadline: float) -> _Waiter:
         if self._closed:
-            raise StoreLostError("the limiter is closed")
+            raise StoreUnsentError("the limiter is closed")
         waiter = _Waiter(commands, deadline)
         self._waiting.append(waiter)
         self._grow()
@@ -214,4 +214,4 @@ class ConnectionPool:
         for connection in free:
             connection.close()
         for waiter in stranded:
-            waiter.fail(StoreLostError("the connections were closed"))
+            waiter.fail(StoreUnsentError("the connections were closed"))

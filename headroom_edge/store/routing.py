@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from hiredis import ReplyError
 
 from headroom_edge.check import pack
-from headroom_edge.errors import StoreAddressError, StoreError, StoreLostError, StoreRefusedError
+from headroom_edge.errors import StoreAddressError, StoreError, StoreLostError, StoreRefusedError, StoreUnsentError
 from headroom_edge.store.slots import slot_of
 
 ASKING: Final = pack(("ASKING",))
@@ -70,7 +70,7 @@ def is_down(error: ReplyError) -> bool:
 
 def needs_routing(reply: Any, place: Place) -> bool:
     if not isinstance(reply, ReplyError):
-        return False
+        return isinstance(reply, StoreUnsentError)
     return redirection_of(reply, place) is not None or is_passing(reply) or is_down(reply)
 
 
@@ -205,6 +205,10 @@ class Routing:
                 self._judge(index, replies[at], step.place, slots)
 
     def _judge(self, index: int, reply: Any, place: Place, slots: SlotMap) -> None:
+        if isinstance(reply, StoreUnsentError) and self._moves[index] < MOVES_AT_MOST:
+            self._moves[index] += 1
+            self._todo[index] = None
+            return
         if not isinstance(reply, ReplyError):
             self._settle(index, reply)
             return

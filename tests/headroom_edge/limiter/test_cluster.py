@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -9,16 +11,21 @@ from collections.abc import Iterator
 import pytest
 from redis.cluster import RedisCluster
 
-from headroom_edge import Check, keys
+from headroom_edge import Check, Decision, keys
 from headroom_edge.errors import StoreAddressError
 from headroom_edge.lua_library import stored_version
 from headroom_edge.store.breaker import BreakerState
+from headroom_edge.store.cluster import Cluster
+from headroom_edge.store.cluster_pipeline import ClusterPipeline
+from headroom_edge.store.routing import Place, SlotMap
 from headroom_edge.store.slots import slot_of
 from tests.clusters import SpareCluster
-from tests.headroom_edge.limiter.both import Either, MakeLimiter, until
+from tests.headroom_edge.limiter.both import WAIT_S, Either, MakeLimiter, OnThreads, until
 from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, limit, many_tenants, publish, servers
+from tests.valkeys import SpareValkey
 
 TENANTS = [f"t{number}" for number in range(60)]
+CALLERS = 3
 HOURLY = limit("hourly", "fixed_window", limit=5, window="1h")
 
 
@@ -141,6 +148,55 @@ def test_a_dead_primary_concerns_its_own_tenants_only_and_its_replica_takes_over
     assert degraded == 0
     assert {tenant: limiter.peek(tenant=tenant, endpoint=ENDPOINT).remaining for tenant in others} == limits_left
     assert limiter.breaker.state is BreakerState.CLOSED
+
+
+def forget(limiter: Either, server: SpareValkey, heir: SpareValkey) -> None:
+    """As a map does in which another server has all that this one had."""
+    heirs = SlotMap([(0, 16_383, Place("127.0.0.1", heir.port))])
+    place = Place("127.0.0.1", server.port)
+    if isinstance(limiter, OnThreads):
+        cluster = limiter.limiter._store
+        assert isinstance(cluster, Cluster)
+        until(lambda: len(cluster._node(place)._pool._waiting) == CALLERS - 1)
+        cluster._install(heirs)
+        return
+    pipeline = limiter.limiter._pipeline
+    assert isinstance(pipeline, ClusterPipeline)
+    until(lambda: (stream := pipeline.node(place)._stream) is not None and len(stream.pending) == CALLERS)
+
+    async def install() -> None:
+        unsent = [asyncio.ensure_future(limiter.limiter.check(tenant=TENANT, endpoint=ENDPOINT)) for _ in range(2)]
+        await asyncio.sleep(0)
+        pipeline._install(heirs)
+        assert not any(each.done() for each in unsent)
+
+    limiter.run(install())
+
+
+def test_calls_under_way_are_answered_although_their_server_leaves_the_map(
+    store: RedisCluster, cluster: SpareCluster, make_limiter: MakeLimiter
+) -> None:
+    """What it was sent, it answers; what still waited goes to whoever owns the slot."""
+    limiter = make_limiter(cluster.url, connections=1)
+    ask_all(limiter)
+    owner = cluster.owner_of(keys.tenant_prefix(TENANT))
+    other = next(node for node in cluster.primaries() if node is not owner)
+    told: list[Decision] = []
+    threads = [
+        threading.Thread(target=lambda: told.append(limiter.check(tenant=TENANT, endpoint=ENDPOINT)))
+        for _ in range(CALLERS)
+    ]
+    cluster.on(owner, "CLIENT", "PAUSE", 60_000, "WRITE")
+    try:
+        for thread in threads:
+            thread.start()
+        forget(limiter, owner, other)
+    finally:
+        cluster.on(owner, "CLIENT", "UNPAUSE")
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert [each.failure for each in told] == [None] * CALLERS
+    assert limiter.degraded == 0
 
 
 def test_a_server_that_calls_the_cluster_down_does_not_use_up_the_budget(
