@@ -352,7 +352,7 @@ class Pipeline:
             stream.drop(StoreLostError("the server has left the cluster's map"))
 
     def retire(self) -> list[PendingCall]:
-        """Its server has left the map: what was sent is still answered. Returns what was not, which may go elsewhere."""
+        """Its server has left the map. What was sent is still answered; returns what was not, to go elsewhere."""
         self._closed = True
         if self._dialling is not None:
             self._dialling.cancel()
