@@ -199,6 +199,7 @@ def test_what_the_replica_had_missed_is_all_that_is_admitted_twice(
         until(lambda: second.info("replication")["master_link_status"] == "up")
         limiter = make_limiter(address.url, breaker=BreakerSettings(failures=3, cooldown_s=0.02))
         before = allowed(limiter, 20)
+        first.set("mark", 1)  # WAIT waits for the writes of its own connection, and so for all before them
         first.wait(1, 60_000)
         wire.blackhole()
         in_the_gap = allowed(limiter, 15)
