@@ -18,6 +18,7 @@ from headroom_edge.core import CHECK, PEEK, Conversation, Core
 from headroom_edge.decision import Decision
 from headroom_edge.leases.allowance import Allowance
 from headroom_edge.leases.lease import Lease
+from headroom_edge.plan.priority import PRIORITIES
 from headroom_edge.results import Result, of_error
 from headroom_edge.settings import READY_MS, Options, Settings, seconds
 from headroom_edge.store.address import StoreAddress, parse_url
@@ -163,7 +164,8 @@ class Limiter:
         if leases is None or holder:
             check = Check(tenant, endpoint, subject or {}, cost, holder, priority)
             return self._run(self._core.decide(CHECK, [check], rows), budget_ms)[0]
-        if budget_ms is None and endpoint not in self._core.global_endpoints:
+        is_valid = not priority or priority in PRIORITIES
+        if is_valid and budget_ms is None and endpoint not in self._core.global_endpoints:
             spent = leases.spend(tenant, endpoint, subject, cost, self._core.rows if rows is None else rows)
             if spent is not None:
                 return spent

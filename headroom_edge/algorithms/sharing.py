@@ -6,6 +6,7 @@ judges, for processes that have lost the store.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import Any, ClassVar, Self
@@ -292,6 +293,17 @@ class Borrowing:
             ceiling_burst=scaled_size(self.ceiling_burst, numerator, denominator) if self.ceiling_burst else None,
             reserve=self.reserve * numerator // denominator,
         )
+
+
+def window_of(path: Sequence[Pool | Borrowing]) -> Window:
+    """What headers tell of the first limit of a chain that ends at a pool.
+
+    One that has neither a share nor a ceiling tells of the first above it that bounds what it may borrow.
+    """
+    first, *above = path
+    if isinstance(first, Pool) or first.own or first.most:
+        return first.window
+    return next(lender.window for lender in above if isinstance(lender, Pool) or lender.most)
 
 
 def _kept(outcome: Outcome, state: State, at: int) -> State:

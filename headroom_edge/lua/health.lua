@@ -120,7 +120,7 @@ local function judge(loop, state, answers, bad, served, passed_s, this)
     state.usual = max(answered / state.f, 0.9 * state.usual)
   end
   state.f = bounded(loop, state.f)
-  state.answers, state.bad, state.served = answered, bad / answers, served / passed_s
+  state.answers, state.bad, state.served = answered, answers > 0 and bad / answers or 0, served / passed_s
 end
 
 -- Judges the seconds that are complete, in their order; few answers are judged together with those of the next seconds.
@@ -205,8 +205,8 @@ local function answers_of(observed)
     end
     local counts = found.counts
     for bucket, count in gmatch(one.histogram, '(%d+):(%d+)') do
-      bucket = min(tonumber_(bucket), LAST_BUCKET)
-      counts[bucket] = (counts[bucket] or 0) + tonumber_(count)
+      bucket, count = min(tonumber_(bucket), LAST_BUCKET), tonumber_(count)
+      if count > 0 then counts[bucket] = (counts[bucket] or 0) + count end
     end
   end
   return answers
@@ -216,7 +216,7 @@ local function step(loop, answers, now)
   local key, oldest = H.keys.loop_states(), (now - DEAD_US) / 1000000
   local state = state_of(call('HGET', key, loop.name), now)
   for _, one in ipairs(answers) do
-    if one.second >= oldest then
+    if one.second >= oldest and next(one.counts) then
       add(state, one.second, one.failed, one.counts, loop.slow)
       state.until_us = now + DEAD_US
     end

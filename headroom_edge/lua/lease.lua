@@ -4,7 +4,7 @@
 --          of the caller's last block: calls spent, cost spent, calls back, cost back, its receipt ('' and four 0: there
 --          is nothing to settle); [ALL], [dimension, value]...
 -- reply    the reply of hr_check, which does not count the block; then a list: calls granted, cost granted, how long
---          the block lasts in µs from now (0: there is none), its receipt, and the dimensions that the plan uses
+--          the block lasts in µs from now (0: there is none; -1: this plan never has one), its receipt, and the dimensions that the plan uses
 -- reads    token, tenant entry, every record, their notes and the mark of the receipt, and whether all other keys that it
 --          writes are here, before the first write (reach.lua)
 -- writes   what hr_check writes; the records with what came back and the block, charged as if spent at its end; a note
@@ -153,7 +153,7 @@ local function settle_without_plan(found, settlement, name, now)
 end
 
 local function without_block(reply, plan)
-  reply[#reply + 1] = { 0, 0, 0, '', plan and plan.dimensions or {} }
+  reply[#reply + 1] = { 0, 0, plan and plan.lease_us == 0 and -1 or 0, '', plan and plan.dimensions or {} }
   return reply
 end
 

@@ -67,6 +67,7 @@ class Compiler:
         for shard in self.image.shards:
             shard.put_entry(TABLE_FIELD, TABLE_VALUE)
         self.problems: dict[Owner, str] = {}
+        self.are_globals_changed = False  # by the last update: shards that differ judge one record by different rules
         self._target = target
         self._book = Book(self.month_us)
         self._terms = Terms.of({}, {}, self.month_us)
@@ -90,8 +91,10 @@ class Compiler:
         zoned = set(book.zoned_tiers)
         canaries = {tier: book.canary(tier) for tier in touched.tiers}
         book.absorb(parts, touched)
+        globals_before = self._terms.globals
         if touched.common:
             self._compile_common()
+        self.are_globals_changed = self._terms.globals != globals_before
         edited = set(touched.tiers) | (book.tiers.keys() if touched.common else set())
         # Apart from the touched ones, which may be all there are: a copy of their names would take as much again.
         others = set[str]().union(*(book.customised(tier) for tier in edited))

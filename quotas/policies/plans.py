@@ -16,7 +16,8 @@ from headroom_edge.algorithms.adaptive_concurrency import DEFAULT_TARGET_US, Ada
 from headroom_edge.algorithms.base import DAY_US, SECOND_US, Algorithm
 from headroom_edge.algorithms.bucket import Gcra, TokenBucket
 from headroom_edge.algorithms.calendar_quota import LONGEST_DAYS, TENANT_ZONE, CalendarQuota, calendar_text
-from headroom_edge.algorithms.sharing import Pool
+from headroom_edge.algorithms.chain import Sharing
+from headroom_edge.algorithms.sharing import Pool, window_of
 from headroom_edge.keys import base36
 from headroom_edge.observations import bucket_of
 from headroom_edge.plan.priority import USUAL, Priority, lowest, number_of
@@ -172,8 +173,12 @@ class PlanWriter:
             rows = [row["i"] for row in groups[group - 1]["l"]]
             return [group, rows.index(self._number(effective.limit.name)) + 1]
 
-        here = (chain for chain in chains if _group_key(chain.leaf) in numbers)
-        return sorted([place(effective) for effective in chain.path] for chain in here)
+        places = []
+        for chain in chains:
+            if _group_key(chain.leaf) in numbers:
+                places.append([place(effective) for effective in chain.path])
+                _tell_windows(chain, [groups[group - 1]["l"][at - 1] for group, at in places[-1]])
+        return sorted(places)
 
     def _rows(self, member: Member) -> list[dict[str, Any]]:
         """Cached: most plans of a set share most rows. The cache keeps the member, so that its id is not reused."""
@@ -272,6 +277,14 @@ def uses_tenant_zone(policies: Iterable[Policy]) -> bool:
     limits = (limit for policy in policies for limit in policy.limits)
     algorithms = (a for limit in limits for a in (*_in_use(limit), *(past.algorithm for past in limit.past)))
     return any(isinstance(a, CalendarQuota) and a.timezone == TENANT_ZONE for a in algorithms)
+
+
+def _tell_windows(chain: Chain, rows: list[dict[str, Any]]) -> None:
+    """What a limit tells may depend on those above it."""
+    path = [cast("Sharing", effective.limit.algorithm) for effective in chain.path]
+    for at, row in enumerate(rows):
+        window = window_of(path[at:])
+        row |= {"hq": window.quota, "hw": window.seconds or 0}
 
 
 def _in_use(limit: Limit) -> tuple[Algorithm, ...]:

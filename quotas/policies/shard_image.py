@@ -43,6 +43,11 @@ class Delta:
     def size(self) -> int:
         return len(self.entries) + len(self.config)
 
+    @property
+    def length(self) -> int:
+        fields = (*self.entries.items(), *self.config.items())
+        return sum(len(name) + len(value or "") for name, value in fields)
+
 
 @dataclass(slots=True)
 class ShardImage:

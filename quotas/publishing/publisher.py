@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 # Larger deltas are staged instead, because one long call would delay the checks of its shard.
 DELTA_MAX = 1_000
+# Characters of the deltas of one transaction; more are staged. It delays all checks, by about 10 ms at most.
+TOGETHER_MAX = 1_000_000
 
 
 class PublishStep(IntEnum):
@@ -206,7 +208,12 @@ class Publisher:
     def _send(self, deltas: Mapping[int, Delta]) -> None:
         """After an error Redis is in doubt: the next pass compares every shard before it writes."""
         was_in_doubt, self._is_in_doubt = self._is_in_doubt, True
-        behind = self._outdated() if was_in_doubt else self._apply(deltas)
+        behind = self._outdated() if was_in_doubt else set(deltas)
+        if store.as_cluster(self._client) is None and (was_in_doubt or self._compiler.are_globals_changed):
+            # Every shard judges the records of global limits by its own plans: no two may differ.
+            behind = self._change_together({} if was_in_doubt else deltas, behind)
+        elif not was_in_doubt:
+            behind = self._apply(deltas)
         self.rewrite(behind)
         self._step(PublishStep.REPLACED)
         self.shards.refuse_away()
@@ -215,6 +222,16 @@ class Publisher:
     def _apply(self, deltas: Mapping[int, Delta]) -> set[int]:
         small = {shard: delta for shard, delta in deltas.items() if delta.size <= DELTA_MAX}
         behind = (deltas.keys() - small.keys()) | self.shards.apply(small)
+        self._step(PublishStep.APPLIED)
+        return behind
+
+    def _change_together(self, deltas: Mapping[int, Delta], changed: set[int]) -> set[int]:
+        """Returns the shards that are to be replaced nevertheless."""
+        small = {shard: delta for shard, delta in deltas.items() if delta.size <= DELTA_MAX}
+        if sum(delta.length for delta in small.values()) > TOGETHER_MAX:
+            small = {}
+        images = self.image.numbered
+        behind = self.shards.change_together(small, {shard: images[shard] for shard in sorted(changed - small.keys())})
         self._step(PublishStep.APPLIED)
         return behind
 

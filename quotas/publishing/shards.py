@@ -113,14 +113,28 @@ class Shards:
 
     def apply(self, deltas: Mapping[int, Delta]) -> set[int]:
         """Applies the deltas; returns the shards that did not have the base of their delta and must be replaced."""
-        present = self._present(deltas)
-        replies = self._publish([(shard, "DELTA", *_delta_arguments(deltas[shard])) for shard in present])
-        behind = set()
-        for shard in self._present(present):
-            ((status, token),) = replies[shard]
-            if not _is_done(status, token, deltas[shard].token):
-                behind.add(shard)
-        return behind
+        replies = self._publish([_delta_call(shard, deltas[shard]) for shard in self._present(deltas)])
+        return self._refused(deltas, replies)
+
+    def change_together(self, deltas: Mapping[int, Delta], images: Mapping[int, ShardImage]) -> set[int]:
+        """Applies deltas and replaces whole shards at one moment, because they share records. On a single server.
+
+        Returns the shards that did not have the base of their delta.
+        """
+        version = secrets.token_hex(8)
+        for batch in batches(images, SHARDS_AT_ONCE):
+            self._stage(batch, images, version)
+        self._restore_lost(self._present(images), version)
+        calls = [_delta_call(shard, deltas[shard]) for shard in self._present(deltas)]
+        calls += [_flip_call(shard, images[shard], version) for shard in self._present(images)]
+        replies = self._publish(calls, together=True)
+        self._check_flips(images, replies)
+        return self._refused(deltas, replies)
+
+    def _refused(self, deltas: Mapping[int, Delta], replies: Mapping[int, list[Any]]) -> set[int]:
+        return {
+            shard for shard in self._present(deltas) if not _is_done(*replies[shard][0], wanted=deltas[shard].token)
+        }
 
     def unready(self, shards: Iterable[int]) -> None:
         """Deletes their tokens, so that a lower revision can be written."""
@@ -132,16 +146,21 @@ class Shards:
         for batch in batches(images, SHARDS_AT_ONCE):
             # A random version, so that no other publisher writes to the same staging keys.
             version = secrets.token_hex(8)
+            self._stage(batch, images, version)
+            self._restore_lost(self._present(batch), version)
             shards = self._present(batch)
-            self._publish([call for shard in shards for call in _stage_calls(shard, images[shard], version)])
-            self._on_batch()
-            self._restore_lost(self._present(shards), version)
-            shards = self._present(shards)
-            replies = self._publish([_flip_call(shard, images[shard], version) for shard in shards])
-            for shard in self._present(shards):
-                ((status, token),) = replies[shard]
-                if not _is_done(status, token, images[shard].token):
-                    self.away[shard] = redis.RedisError(f"shard {shard} could not be flipped: {status}")
+            self._check_flips(images, self._publish([_flip_call(shard, images[shard], version) for shard in shards]))
+
+    def _stage(self, shards: Iterable[int], images: Mapping[int, ShardImage], version: str) -> None:
+        present = self._present(shards)
+        self._publish([call for shard in present for call in _stage_calls(shard, images[shard], version)])
+        self._on_batch()
+
+    def _check_flips(self, images: Mapping[int, ShardImage], replies: Mapping[int, list[Any]]) -> None:
+        for shard in self._present(images.keys() & replies.keys()):
+            ((status, token),) = replies[shard]
+            if not _is_done(status, token, wanted=images[shard].token):
+                self.away[shard] = redis.RedisError(f"shard {shard} could not be flipped: {status}")
 
     def _restore_lost(self, shards: list[int], version: str) -> None:
         """Sets the marks first: a flip without token requires the mark, so a flush after this point is noticed."""
@@ -157,14 +176,14 @@ class Shards:
     def _present(self, shards: Iterable[int]) -> list[int]:
         return [shard for shard in shards if shard not in self.away]
 
-    def _publish(self, calls: list[tuple[Any, ...]]) -> dict[int, list[Any]]:
+    def _publish(self, calls: list[tuple[Any, ...]], *, together: bool = False) -> dict[int, list[Any]]:
         """The replies of each shard. A shard with an error is away from now on."""
-        replies = self._send(calls)
+        replies = self._send(calls, together)
         unknown = [place for place, reply in enumerate(replies) if _lacks_function(reply)]
         if unknown:
             # The functions were flushed; a call without its function had no effect, so it can be repeated.
             self._load_library({calls[place][0] for place in unknown})
-            for place, reply in zip(unknown, self._send([calls[place] for place in unknown]), strict=True):
+            for place, reply in zip(unknown, self._send([calls[place] for place in unknown], together), strict=True):
                 replies[place] = reply
         found: dict[int, list[Any]] = {}
         for (shard, *_), reply in zip(calls, replies, strict=True):
@@ -179,8 +198,8 @@ class Shards:
             with suppress(redis.RedisError):
                 ensure_loaded(server)
 
-    def _send(self, calls: list[tuple[Any, ...]]) -> list[Any]:
-        with self.client.pipeline(transaction=False) as pipe:
+    def _send(self, calls: list[tuple[Any, ...]], together: bool) -> list[Any]:
+        with self.client.pipeline(transaction=together) as pipe:
             for shard, *arguments in calls:
                 pipe.fcall("hr_publish", 1, keys.shard_prefix(shard), *arguments)
             return pipe.execute(raise_on_error=False)
@@ -190,11 +209,15 @@ def _lacks_function(reply: object) -> bool:
     return isinstance(reply, ResponseError) and "function not found" in str(reply).lower()
 
 
-def _is_done(status: str, token: str, wanted: str) -> bool:
+def _is_done(status: str, token: str, *, wanted: str) -> bool:
     """True also if it was done before: the reply to the first attempt may have been lost."""
     if status == "stale":
         raise SupersededError(f"Redis holds revision {revision_of(token)}, newer than {revision_of(wanted)}")
     return status == "applied" or token == wanted
+
+
+def _delta_call(shard: int, delta: Delta) -> tuple[Any, ...]:
+    return (shard, "DELTA", *_delta_arguments(delta))
 
 
 def _delta_arguments(delta: Delta) -> Iterator[str]:

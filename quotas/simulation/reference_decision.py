@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 
 from headroom_edge.algorithms.adapted import WHOLE
 from headroom_edge.algorithms.adaptive_concurrency import AdaptiveConcurrency
-from headroom_edge.algorithms.base import Algorithm, Outcome, State, Verdict, carry_over
+from headroom_edge.algorithms.base import Algorithm, Outcome, State, Verdict, Window, carry_over
 from headroom_edge.algorithms.chain import TALLIES_KEPT, Cause, Ruling, Tally
 from headroom_edge.algorithms.concurrency import Concurrency
 from headroom_edge.algorithms.moves import GONE_US, Moves
-from headroom_edge.algorithms.sharing import Borrowing
+from headroom_edge.algorithms.sharing import Borrowing, window_of
 from quotas.simulation.reference_plan import LimitIdentity, PlanGroup, PlanMember, RecordKey, ReferencePlan, Role
 
 
@@ -300,11 +300,17 @@ def _reason(denied: MemberOutcome | None) -> str:
 
 def _quota(one: MemberOutcome) -> int:
     live = one.verdict.quota
-    return one.member.algorithm.window.quota if live is None else live
+    return _window(one).quota if live is None else live
+
+
+def _window(one: MemberOutcome) -> Window:
+    if one.ruling:
+        return window_of([node.sharing for node in one.ruling.after.nodes[one.link :]])
+    return one.member.algorithm.window
 
 
 def _row(one: MemberOutcome, evaluation: Evaluation) -> LimitStatus:
-    verdict, window = one.verdict, one.member.algorithm.window
+    verdict, window = one.verdict, _window(one)
     remaining, reset_us = verdict.remaining, verdict.reset_us
     if verdict.admitted and evaluation.deniers:  # nothing was charged
         if one.ruling:

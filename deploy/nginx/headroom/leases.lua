@@ -23,7 +23,7 @@ local PLANS_KEPT, KEY_BYTES = 16384, 500
 local SHOWN_S, SHOWN = 60, 20
 
 local leases = {}
-local plans = recent_cache.new(PLANS_KEPT) -- tenant, endpoint and cost → { dims, unit: what one request costs }
+local plans = recent_cache.new(PLANS_KEPT) -- tenant, endpoint and cost → { dims, unit: what one request costs, is_leased: sometimes }
 local revisions = {} -- shard → the newest revision seen there
 local endpoints = {} -- endpoint → when it had a lease last
 
@@ -114,7 +114,7 @@ local function take(key, check, starts_s, reply, answer)
   local decision = is_lease(granted) and checks.decision(check, reply, #reply - 1)
   if not decision then return nil end
   local unit = tonumber(check.cost) or tonumber(decision.receipt[3])
-  local plan = unit and { dims = granted[5], unit = unit }
+  local plan = unit and { dims = granted[5], unit = unit, is_leased = granted[3] >= 0 }
   if plan then
     plans:put(check.name, plan)
     -- The plan may use other dimensions than before; its block belongs to the key of now.
@@ -215,7 +215,8 @@ function leases.put_back(decision) blocks.put_back(decision.block) end
 function leases.learn(check, decision)
   learn_revision(check, decision.revision)
   local plan = not decision.allowed and plans:get(check.name)
-  if plan then denials.remember(denial_key(check, key_of(check, plan)), decision, plan.unit) end
+  -- Of limits that are never leased, such as slots, the next request may find room at once.
+  if plan and plan.is_leased then denials.remember(denial_key(check, key_of(check, plan)), decision, plan.unit) end
 end
 
 -- For the heartbeat: the endpoints that had a lease within a minute.

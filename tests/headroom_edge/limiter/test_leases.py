@@ -196,6 +196,7 @@ MISTAKES: list[dict[str, Any]] = [{"cost": cost} for cost in (0, -1, 1.0, True, 
     {"tenant": "Acme"},
     {"tenant": ["acme"]},
     {"endpoint": ""},
+    {"priority": "urgent"},
     {"budget_ms": 0},
 ]
 

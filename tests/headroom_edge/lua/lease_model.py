@@ -55,6 +55,7 @@ class Wants:
 
 
 NONE = ModelBlock()
+NEVER = ModelBlock(lasts_us=-1)
 
 
 class LeaseModel(ReferenceLimiter):
@@ -74,7 +75,7 @@ class LeaseModel(ReferenceLimiter):
             self.give_back(plan, now_us, request, settlement)
         evaluation = self._evaluate(plan, now_us, request)
         decision = decision_of(evaluation)
-        block = self._grant(evaluation, wants)
+        block = self._grant(evaluation, wants) if self._is_leasable(evaluation) else NEVER
         self._settle(evaluation)
         return decision, block
 
@@ -116,10 +117,7 @@ class LeaseModel(ReferenceLimiter):
         outcomes = evaluation.outcomes
         if not all(one.verdict.admitted for one in outcomes):
             return NONE
-        rules = [leases_of(one.member.algorithm) for one in outcomes]
-        leased = [rule for rule in rules if rule is not None]
-        if len(leased) < len(rules):
-            return NONE
+        leased = _rules(evaluation)
         lasts_us = min(wants.longest_ms * 1_000, self._longest_us(evaluation, leased))
         states = [one.outcome.charged for one in outcomes]
         now_us = evaluation.now_us
@@ -139,6 +137,10 @@ class LeaseModel(ReferenceLimiter):
         if min(calls, cost) < LEAST:
             return NONE
         return ModelBlock(calls, cost, lasts_us, self._charge(evaluation, leased, calls, cost, lasts_us))
+
+    def _is_leasable(self, evaluation: Evaluation) -> bool:
+        leased = _rules(evaluation)
+        return len(leased) == len(evaluation.outcomes) and self._longest_us(evaluation, leased) > 0
 
     def _longest_us(self, evaluation: Evaluation, leased: list[Leases]) -> int:
         if not leased:
@@ -222,6 +224,11 @@ def _leased(group: PlanGroup) -> Iterator[tuple[int, PlanMember, Leases]]:
         rule = None if member.is_replaced else leases_of(member.algorithm)
         if rule is not None:
             yield index, member, rule
+
+
+def _rules(evaluation: Evaluation) -> list[Leases]:
+    found = [leases_of(one.member.algorithm) for one in evaluation.outcomes]
+    return [rule for rule in found if rule is not None]
 
 
 def _layout(group: PlanGroup) -> object:

@@ -49,6 +49,20 @@ def causes(reply: Reply) -> dict[str, str]:
     return {row[0]: row[8].partition("/")[2] for row in reply.rows}
 
 
+def told(world: World, **dimensions: str) -> dict[str, tuple[int, int]]:
+    return {row[0]: (row[2], row[3]) for row in world.check(rows=True, **dimensions).rows}
+
+
+def test_a_member_without_share_and_ceiling_tells_the_quota_and_window_of_what_it_ends_at(world: World) -> None:
+    free = share(0, 0, name="key", parent="team", subject="team+key")
+    world.limit_by(pool(10, 40), share(0, 0), free)
+    assert told(world, team="a", key="k") == {"org": (40, 4), "team": (40, 4), "key": (40, 4)}
+    world.limit_by(pool(10, 40), share(2, 2, 5, 20), free)
+    assert told(world, team="a", key="k") == {"org": (40, 4), "team": (20, 4), "key": (20, 4)}
+    world.limit_by(pool(10, 40), share(2, 8), free)
+    assert told(world, team="a", key="k") == {"org": (40, 4), "team": (8, 4), "key": (40, 4)}
+
+
 def test_a_member_uses_its_own_share_and_then_borrows_what_the_pool_lends(world: World) -> None:
     world.limit_by(pool(10, 20, 0), share(2, 2))
     replies = [world.check(team="a", rows=True) for _ in range(16)]
@@ -199,7 +213,7 @@ def test_chains_are_never_leased(world: World) -> None:
     world.limit_by(pool(1_000_000, 1_000_000, 0), share(1_000, 1_000))
     nothing = (0, 0, 0, 0, "")
     reply: Any = world.ask("lease", NOW_US, "rides:search", 1, 100, 100, 100, *nothing, "team", "a")
-    assert (reply[0], reply[-1][:3]) == (1, [0, 0, 0])
+    assert (reply[0], reply[-1][:3]) == (1, [0, 0, -1])
 
 
 def test_new_members_past_the_cap_share_one_record(world: World) -> None:

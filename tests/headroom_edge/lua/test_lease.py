@@ -24,6 +24,7 @@ WHOLE = Subject.parse("tenant")
 SHARD = keys.shard_of(TENANT)
 MS = 1_000
 NONE = (0, 0, 0, "")
+NEVER = (0, 0, -1, "")
 
 LEASED: list[Any] = [
     TokenBucket(1_000, SECOND_US, 1_000),
@@ -88,12 +89,12 @@ def test_a_block_of_few_units_is_not_granted(world: World, algorithm: Any) -> No
 def test_a_plan_with_a_queue_or_with_slots_is_never_leased(world: World, never: Any) -> None:
     world.limit_by(limited(THOUSAND), limited(never, "b", mode="shadow"))
     reply, block = lease(world)
-    assert (reply.allowed, granted(block)) == (True, NONE)
+    assert (reply.allowed, granted(block)) == (True, NEVER)
 
 
 def test_a_limit_that_forbids_leases_forbids_them_for_the_plan(world: World) -> None:
     world.limit_by(limited(THOUSAND), limited(THOUSAND, "b", lease_ms=0))
-    assert granted(lease(world)[1]) == NONE
+    assert granted(lease(world)[1]) == NEVER
 
 
 def test_the_shortest_bound_holds(world: World) -> None:

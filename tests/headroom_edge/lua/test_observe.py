@@ -125,5 +125,11 @@ def test_answers_of_one_second_add_up_whatever_their_order(server: redis.Redis) 
     assert [cell[1:] for cell in state["seconds"]] == [[15, 6, 13]]
 
 
+def test_a_histogram_of_zeros_tells_nothing(server: redis.Redis) -> None:
+    loops(server, "rides:get", 1)
+    assert observe(server, 9_000, 2, "5:0", "rides:get", 3_000, 5, "5:0,6:0", "rides:get") == 2
+    assert not json.loads(server.hget(keys.loop_states(), "rides:get-0") or "")["seconds"]
+
+
 def test_buckets_that_no_service_has_count_as_the_longest(server: redis.Redis) -> None:
     assert f"local LAST_BUCKET = {len(ENDS) - 1} " in lua_library.source()

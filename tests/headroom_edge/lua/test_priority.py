@@ -107,7 +107,7 @@ def test_a_lease_is_asked_for_with_a_priority_and_gets_no_block(ranked: World) -
     for _ in range(50):
         reply = ranked.ask("lease", NOW_US, ENDPOINTS["critical"], 1, 10, 10, 100, *nothing, "priority", "sheddable")
         assert reply[0] == 1
-        assert reply[-1][:3] == [0, 0, 0]
+        assert reply[-1][:3] == [0, 0, -1]
     reply = ranked.ask("lease", NOW_US, ENDPOINTS["critical"], 1, 10, 10, 100, *nothing, "priority", "sheddable")
     assert reply[0] == 0
     with pytest.raises(redis.ResponseError, match="HRARGS priority"):

@@ -17,7 +17,7 @@ import psutil
 import pytest
 import redis
 
-from headroom_edge import Limiter, keys
+from headroom_edge import Check, Limiter, keys
 from quotas.policies.spec import Limit
 from tests.faults.proxy import Proxy
 from tests.headroom_edge.conftest import AMPLE_MS
@@ -205,6 +205,26 @@ def test_what_is_never_leased_is_asked_for_each_time(valkey: redis.Redis, valkey
         crowd = Crowd(running)
         crowd.rush(40)
     assert crowd.statuses == {200: 150, 429: 90}
+
+
+def test_a_denial_of_what_is_never_leased_is_not_remembered(
+    valkey: redis.Redis, valkey_url: str, tmp_path: Path
+) -> None:
+    publish_world(valkey, limit("slots", "concurrency", limit=20, hold="1h"))
+    where = {"tenant": "acme", "endpoint": ENDPOINT}
+    holders = [Check(**where, holder=f"h{number}") for number in range(20)]
+    after = []
+    with leasing(tmp_path, valkey_url, workers=1) as running, Limiter.from_url(valkey_url, budget_ms=AMPLE_MS) as other:
+        for _ in range(20):
+            Crowd(running).rush(10)
+            # nginx releases a slot after its answer.
+            until(lambda: all(taken.allowed for taken in other.check_many(holders)))
+            full = Crowd(running)
+            full.rush(2)
+            assert full.statuses == {429: 12}
+            other.reset(**where)
+            after.append(full.ask().status)
+    assert after == [200] * 20
 
 
 def test_a_denied_request_says_nothing_about_more_important_ones(
