@@ -13,7 +13,6 @@ from quotas.adaptive.limits import MOST_LIMITS, PINNED
 from quotas.models import AdaptiveReading, Endpoint, Limit, Policy
 from quotas.models.adaptive import RATE
 from quotas.policies.adapt import Adapt, percent_words
-from quotas.policies.spec import EVERYWHERE
 from tenants.models import Tenant
 
 FRESH: Final = timedelta(minutes=2)  # an older reading says nothing of the present
@@ -27,7 +26,7 @@ class AdaptiveLimit:
 
     policy: str
     limit: str
-    endpoint: str  # `*`: every endpoint
+    endpoint: str  # `*`: every endpoint; `billing:*`: every one of a service
     tenant: str  # whose counter it is; empty: all together
     kind: str
     value: int
@@ -80,14 +79,17 @@ class AdaptivePoint:
     reason: str
 
 
-def adaptive_limits(now: datetime, *, endpoint: int | None = None, tenant: Tenant | None = None) -> list[AdaptiveLimit]:
-    """Those with a fresh reading. `endpoint`: on this one, or on every endpoint.
+def adaptive_limits(
+    now: datetime, *, endpoint: Endpoint | None = None, tenant: Tenant | None = None
+) -> list[AdaptiveLimit]:
+    """Those with a fresh reading. `endpoint`: on this one, on its service, or on every endpoint.
 
     `tenant`: limits of the tenant, its tier and everyone, with the counters that it has or shares.
     """
     found = AdaptiveReading.objects.filter(at__gt=now - FRESH)
     if endpoint is not None:
-        found = found.filter(endpoint_number__in=(0, endpoint))
+        elsewhere = Policy.objects.exclude(service__in=("", endpoint.name.partition(":")[0])).values("name")
+        found = found.filter(endpoint_number__in=(0, endpoint.number)).exclude(policy__in=elsewhere)
     if tenant is not None:
         applies = Q(tenant=tenant) | Q(tier_id=tenant.tier_id) | Q(tier=None, tenant=None)
         policies = Policy.objects.filter(applies).values("name")
@@ -100,29 +102,19 @@ def _named(rows: Sequence[AdaptiveReading]) -> list[AdaptiveLimit]:
     """Without those whose limit is gone."""
     if not rows:
         return []
-    limits = Limit.objects.filter(policy__name__in={row.policy for row in rows}).values_list(
-        "policy__name", "name__name", "adapt"
-    )
-    adapts = {(policy, name): adapt for policy, name, adapt in limits}
-    endpoints = dict(
-        Endpoint.objects.filter(number__in={r.endpoint_number for r in rows}).values_list("number", "name")
-    )
+    limits = Limit.objects.filter(policy__name__in={row.policy for row in rows})
+    found = {(each.policy.name, each.name.name): each for each in limits.select_related("policy__endpoint", "name")}
     tenants = dict(Tenant.objects.filter(number__in={r.tenant_number for r in rows}).values_list("number", "name"))
-    return [
-        _limit(row, adapts[row.policy, row.limit_name], endpoints, tenants)
-        for row in rows
-        if (row.policy, row.limit_name) in adapts
-    ]
+    named = ((row, found.get((row.policy, row.limit_name))) for row in rows)
+    return [_limit(row, limit, tenants) for row, limit in named if limit is not None]
 
 
-def _limit(
-    row: AdaptiveReading, adapt: dict[str, str] | None, endpoints: dict[int, str], tenants: dict[int, str]
-) -> AdaptiveLimit:
-    pin = Adapt.parse(adapt).pin if adapt else None
+def _limit(row: AdaptiveReading, limit: Limit, tenants: dict[int, str]) -> AdaptiveLimit:
+    pin = Adapt.parse(limit.adapt).pin if limit.adapt else None
     return AdaptiveLimit(
         row.policy,
         row.limit_name,
-        endpoints.get(row.endpoint_number, EVERYWHERE),
+        limit.policy.scope,
         tenants.get(row.tenant_number, ""),
         row.kind,
         row.value if pin is None else pin,

@@ -164,7 +164,7 @@ class TestReadings:
     def test_a_cut_is_read_with_what_was_seen(self, store: redis.Redis) -> None:
         say(store, 0.42)
         readings_take(NOW)
-        (found,) = adaptive_limits(NOW, endpoint=Endpoint.objects.get(name=GET).number)
+        (found,) = adaptive_limits(NOW, endpoint=Endpoint.objects.get(name=GET))
         assert found.value == 420
         assert found.reason.startswith("cut so that the backend can work off its queue: 40 % of 600 answers")
 
