@@ -121,8 +121,9 @@ def _contended(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
     wanted = timedelta(seconds=row.threshold)
     for each in contended_read(now, max(wanted, MINUTE) + MINUTE)[:MOST_POOLS]:
         if each.seconds >= row.threshold:
-            text = f"the pool {each.pool} has denied requests for {each.seconds // 60} min because it was full"
-            yield Finding(POOL_CONTENDED.name, each.pool, each.seconds, text)
+            name = f"the pool {each.limit} of {each.policy}"
+            text = f"{name} has denied requests for {each.seconds // 60} min because members wanted more than it had"
+            yield Finding(POOL_CONTENDED.name, str(each), each.seconds, text)
 
 
 def _at_floor(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:

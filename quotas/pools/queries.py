@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -134,7 +134,11 @@ def pools_found(*, tenant: Tenant | None = None, scope: str | None = None) -> li
         everywhere = Q(policy__endpoint=None, policy__service="")
         rows = rows.filter(Q(policy__endpoint__name=scope) | Q(policy__service=service) | everywhere)
     kind = Case(When(policy__tenant__isnull=False, then=2), When(policy__tier__isnull=False, then=1), default=0)
-    found = [PoolRow(row) for row in rows.order_by(kind, "policy__name", "name__name")[:MOST_POOLS]]
+    return pools_of(rows.order_by(kind, "policy__name", "name__name")[:MOST_POOLS])
+
+
+def pools_of(rows: Iterable[Limit]) -> list[PoolRow]:
+    found = [PoolRow(row) for row in rows]
     _add_endpoints(found)
     return found
 
