@@ -68,7 +68,8 @@ class Pinning(Guarded):
     at = Text(
         required=False,
         max_length=6,
-        help_text="A share of the configured limit, from floor to ceiling, such as `42%`. Without it: where it is now.",
+        help_text="A share of the configured limit, from floor to ceiling, such as `42%`. "
+        "Without it: its newest value, of at most two minutes ago.",
     )
 
 

@@ -110,7 +110,7 @@ def _thinned(points: list[AdaptivePoint]) -> list[AdaptivePoint]:
 
 @require_POST
 def pin(request: HttpRequest, policy: str, limit: str) -> HttpResponse:
-    """`act`: pin or unpin; `at`: a share, or empty for where it is now."""
+    """`act`: pin or unpin; `at`: a share, or empty for its newest value."""
     author = principal_of(request).actor
     unpinned = partial(limit_unpin, policy=policy, limit=limit, author=author, reason=UNPINNED)
     at = request.POST.get("at", "").strip()

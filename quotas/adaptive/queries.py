@@ -12,7 +12,7 @@ from django.db.models import F, Q
 from quotas.adaptive.limits import MOST_LIMITS, PINNED
 from quotas.models import AdaptiveReading, Endpoint, Limit, Policy
 from quotas.models.adaptive import RATE
-from quotas.policies.adapt import Adapt, percent_words
+from quotas.policies.adapt import Adapt, percent, percent_words
 from tenants.models import Tenant
 
 FRESH: Final = timedelta(minutes=2)  # an older reading says nothing of the present
@@ -71,6 +71,11 @@ class AdaptiveLimit:
 
 
 @dataclass(frozen=True, slots=True)
+    @property
+    def share(self) -> str:
+        """Of a rate, as `limit_pin` takes it: `42%`."""
+        return percent(self.value)
+
 class AdaptivePoint:
     at: datetime
     value: int
