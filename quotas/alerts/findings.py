@@ -130,7 +130,7 @@ def _at_floor(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
     row = on.get(ADAPTIVE_AT_FLOOR.name)
     if row is None:
         return
-    for each in limits_at_floor(now, timedelta(seconds=row.threshold))[:MOST_FLOORS]:
+    for each in limits_at_floor(now, timedelta(seconds=row.threshold), MOST_FLOORS):
         limit, seconds = each.limit, (now - each.since).total_seconds()
         who = f" of {limit.tenant}" if limit.tenant else ""
         floor = f"at its floor of {limit.words_of(limit.least)} for {seconds // 60:.0f} min"
