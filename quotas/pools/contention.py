@@ -16,11 +16,10 @@ from typing import Final, NamedTuple
 from django.db import connection
 from django.db.models import Q
 
-from headroom_edge.algorithms.sharing import MOST_LEVELS, Borrowing, Pool
-from quotas.models import Limit
+from headroom_edge.algorithms.sharing import Pool
 from quotas.models.usage import floored
 from quotas.policies.spec import EVERYWHERE
-from quotas.pools.queries import PoolRow, pools_of, sharing_limits
+from quotas.pools.queries import PoolRow, pools_above, pools_of, sharing_limits
 
 MINUTE: Final = timedelta(minutes=1)
 # A minute is judged once it is over and its denials have been drained.
@@ -63,7 +62,7 @@ class _Place(NamedTuple):
 
 def contended_read(now: datetime, back: timedelta) -> list[Contention]:
     """Pools that are contended now, the longest first; told as far as `back` at most."""
-    roots = _roots()
+    roots = pools_above()
     if not roots:
         return []
     end = floored(now - DRAINED, MINUTE)
@@ -120,28 +119,3 @@ def _unbroken_s(minutes: set[datetime], begin: datetime, end: datetime) -> int:
     while start > begin and start - MINUTE in minutes:
         start -= MINUTE
     return int((end - start).total_seconds())
-
-
-def _roots() -> Mapping[int, frozenset[str]]:
-    """Number of each limit that can deny for its pool → the pools of that name; several if tiers differ."""
-    rows = Limit.objects.filter(algorithm__in=(Pool.name, Borrowing.name), mode="enforce")
-    parents: dict[str, set[str]] = defaultdict(set)
-    numbers: dict[str, int] = {}
-    pools: set[str] = set()
-    for number, name, algorithm, parent in rows.values_list(
-        "name_id", "name__name", "algorithm", "parameters__parent"
-    ).distinct():
-        numbers[name] = number
-        if algorithm == Pool.name:
-            pools.add(name)
-        else:
-            parents[name].add(parent)
-    return {number: frozenset(_above(name, parents, pools)) for name, number in numbers.items()}
-
-
-def _above(name: str, parents: Mapping[str, Iterable[str]], pools: set[str]) -> set[str]:
-    found, names = set[str](), {name}
-    for _ in range(MOST_LEVELS):
-        found |= names & pools
-        names = {parent for each in names for parent in parents.get(each, ())}
-    return found
