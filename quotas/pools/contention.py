@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db import connection
 from django.db.models import Q
@@ -73,7 +73,13 @@ def contended_read(now: datetime, back: timedelta) -> list[Contention]:
 
 
 def _denied(begin: datetime, end: datetime, limits: Sequence[int]) -> list[tuple[int, _Place, datetime]]:
-    asked = {"pool": Pool.name, "begin": begin, "end": end, "reasons": list(SHORT_OF_POOL), "limits": limits}
+    asked: dict[str, Any] = {
+        "pool": Pool.name,
+        "begin": begin,
+        "end": end,
+        "reasons": list(SHORT_OF_POOL),
+        "limits": limits,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_DENIED, asked)
         return [(limit, _Place(*place), minute) for limit, *place, minute in cursor.fetchall()]
