@@ -224,7 +224,7 @@ def _without_own(place: Place) -> int:
 
 def _place(row: Limit) -> Place:
     policy = row.policy
-    tier, tenant = policy.tier and policy.tier.name, policy.tenant and policy.tenant.name
+    tier, tenant = policy.tier.name if policy.tier else None, policy.tenant.name if policy.tenant else None
     return Place(tier, tenant, policy.scope, row.name.name)
 
 
