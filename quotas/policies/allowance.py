@@ -48,6 +48,11 @@ def allowance_of(algorithm: Algorithm) -> Allowance | None:
     return None
 
 
+def guaranteed_of(algorithm: Algorithm) -> Allowance | None:
+    """What a limit that borrows has of its own."""
+    return _of_bucket(algorithm.own) if isinstance(algorithm, Borrowing) and algorithm.own else None
+
+
 def _of_bucket(bucket: TokenBucket | Gcra | LeakyBucket) -> Allowance:
     per_us = bucket.typed_per_us
     return Allowance(bucket.typed_rate, per_us / SECOND_US, per_text(per_us), bucket.capacity)

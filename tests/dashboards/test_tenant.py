@@ -291,6 +291,23 @@ def test_the_chart_has_a_step_for_each_value_of_the_limit_and_nothing_before_the
     assert "data-v" not in held[-1].rpartition("<td")[2]
 
 
+@pytest.mark.parametrize("ceiling", [None, 800])
+def test_the_chart_of_a_share_has_its_guaranteed_rate_and_its_ceiling(client: Client, ceiling: int | None) -> None:
+    counted("acme", "a", 6)
+    share = {"name": "burst", "algorithm": "borrowing", "assured": 200, "parent": "org", "ceiling": ceiling}
+    pool = {"name": "org", "algorithm": "pool", "rate": 1_000, "burst": 250}
+    policy_update(name="pro-all", limits=[pool, share], **FORCED)
+    published(timezone.now() - timedelta(hours=1))
+    text = page(client, "/tenants/acme?limit=burst")
+    lines = re.findall(r'<li data-kind="limit"[^>]+data-at="(\d+)"[^>]*>([^<]+)', text)
+    shown = [(at, label.strip()) for at, label in lines]
+    assert ("200", "guaranteed 200/s") in shown
+    assert (("800", "ceiling 800/s") in shown) == bool(ceiling)
+    assert "Guaranteed, now 200/s" in text
+    assert ("Ceiling, now 800/s" in text) == bool(ceiling)
+    assert re.search(r"<th[^>]*>\s*Guaranteed", text)
+
+
 def test_once_an_override_has_helped_the_banner_calms_down(client: Client) -> None:
     counted("acme", "a", 60, ago=timedelta(minutes=10))
     counted("acme", "d", 40, limit="burst", ago=timedelta(minutes=10))
