@@ -85,6 +85,8 @@ def amount_fields(algorithm: Algorithm, amount: Any, size: int | None = None) ->
 
     A ceiling is raised with the guaranteed share, which may not be above it; a start is lowered with the maximum.
     """
+    if isinstance(algorithm, Borrowing) and amount == 0:  # a burst and a reserve belong to a guaranteed share
+        return {"assured": 0, "burst": None, **({"reserve": 0} if algorithm.reserve else {})}
     main, burst = parameters_of(algorithm)
     fields = {main.name: amount, **({burst.name: size} if burst and size else {})}
     if isinstance(algorithm, Borrowing) and algorithm.ceiling and isinstance(amount, int):

@@ -159,6 +159,18 @@ def test_a_refusal_stands_beside_its_field_and_what_was_typed_stays(
     assert not Override.objects.exists()
 
 
+def test_an_override_can_guarantee_nothing(operator: Client) -> None:
+    share = {"name": "burst", "algorithm": "borrowing", "assured": 200, "burst": 50, "reserve": 5, "parent": "org"}
+    pool = {"name": "org", "algorithm": "pool", "rate": 1_000, "burst": 250}
+    policy_update(name="pro-all", limits=[pool, share], **FORCED)
+    response = operator.post("/tenants/acme/override/give", {**GIVE, "main": "0", "size": "", "force": "on"})
+    assert response.status_code == 200, text_of(response.content)
+    assert Override.objects.get().limits == {"burst": {"assured": 0, "burst": None, "reserve": 0}}
+    text = page(operator, "/tenants/acme")
+    assert "0/s guaranteed, more from org" in re.sub(r"<[^>]+>", "", text)
+    assert "None" not in text
+
+
 def test_an_override_can_be_ended(operator: Client) -> None:
     row = override_create(tenant="acme", limits={"burst": {"rate": 150, "burst": 300}}, **SAID)
     response = operator.post(f"/tenants/acme/overrides/{row.pk}/end", {"reason": "it is over", "force": "on"})
