@@ -28,6 +28,7 @@ from quotas.changes.dry_run import dry_run, tried_again
 from quotas.changes.impact import Impact
 from quotas.changes.turn import turn
 from quotas.errors import LONGEST_REASON, Refused
+from quotas.pools.promises import warnings_of
 
 T = TypeVar("T")
 Content = Mapping[str, Any]  # of a response
@@ -87,6 +88,7 @@ class Edit(Generic[T]):
     effect: Callable[[], Effect] | None = None
     impact: Callable[[], Impact] | None = None
     more: Callable[[], Content] | None = None  # further fields of a dry run
+    warns: bool = False  # a dry run tells what pools could not keep
     is_large: bool = False  # judged before it takes its turn, so that it keeps others waiting only while it writes
 
 
@@ -252,7 +254,7 @@ def _dry_run(request: Request, edit: Edit[T]) -> Response:
         service()
 
     outcome = commit(run, "dry_run")
-    more = edit.more() if edit.more else {}
+    more = {**({"warnings": warnings_of(outcome)} if edit.warns else {}), **(edit.more() if edit.more else {})}
     if edit.effect is None:
         return _described(outcome.effect, outcome.impact, more)
     return _described(edit.effect(), edit.impact() if edit.impact else Impact(), more)

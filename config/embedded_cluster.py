@@ -122,7 +122,7 @@ def start_sentinel(folder: Path, port: int, name: str, primary: int, *, down_aft
     return start_valkey(folder, ValkeyOptions(port=port, sentinel=file))
 
 
-def wait_until(is_so: Callable[[], bool], what: str, seconds: float = FORM_SECONDS) -> None:
+def wait_until(is_so: Callable[[], bool], what: str, seconds: float = FORM_SECONDS, *, pause: float = 0.05) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -130,5 +130,5 @@ def wait_until(is_so: Callable[[], bool], what: str, seconds: float = FORM_SECON
                 return
         except (redis.ConnectionError, redis.TimeoutError):
             pass
-        time.sleep(0.05)
+        time.sleep(pause)
     raise ServerError(f"It took longer than {seconds:.0f} seconds until {what}; try again on a less busy machine.")

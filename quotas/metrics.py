@@ -54,7 +54,7 @@ TIER_DENIED = MetricDefinition(
 POOL_CONTENDED_SECONDS = MetricDefinition(
     "headroom_pool_contended_seconds",
     "How long a pool has denied requests because it was full or had no more to lend, at most half an hour",
-    ("pool",),
+    ("policy", "pool"),
 )
 ADAPTIVE_VALUE = MetricDefinition(
     "headroom_adaptive_ratio",

@@ -126,10 +126,7 @@ def as_written(row: Override) -> Sequence[ChangedLimit]:
     if row.multiplier_numerator and row.multiplier_denominator:
         factor = f"× {row.multiplier_numerator / row.multiplier_denominator:g}"
         return [ChangedLimit(row.scope, "every limit", "× 1", factor)]
-    return [
-        ChangedLimit(row.scope, name, "", ", ".join(f"{field} {value}" for field, value in fields.items()))
-        for name, fields in row.limits.items()
-    ]
+    return [ChangedLimit(row.scope, name, "", _values(fields)) for name, fields in row.limits.items()]
 
 
 class _Use:
@@ -170,3 +167,8 @@ def _extended(numbers: Sequence[int]) -> dict[int, int]:
     events: Any = apps.get_model("quotas", "OverrideEvent")
     rows = events.objects.filter(pgh_obj_id__in=numbers).order_by().values_list("pgh_obj_id")
     return {number: max(ends - 1, 0) for number, ends in rows.annotate(Count("end", distinct=True))}
+
+
+def _values(fields: Mapping[str, Any]) -> str:
+    """Without those that it takes away."""
+    return ", ".join(f"{field} {value}" for field, value in fields.items() if value is not None)

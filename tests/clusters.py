@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -133,11 +132,11 @@ def wait_for_epoch(owner: str, clients: Sequence[redis.Redis]) -> None:
     A node that takes a slot back raises its epoch above those it knows. If it has not heard of the last owner's yet, an
     older message of that one wins, and in the end neither of the two has the slot.
     """
-    deadline = time.monotonic() + 120
-    while len({_epoch_of(owner, client) for client in clients}) > 1:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"After two minutes not every node knew the epoch of {owner}.")
-        time.sleep(0.001)
+
+    def is_known() -> bool:
+        return len({_epoch_of(owner, client) for client in clients}) == 1
+
+    wait_until(is_known, f"every node knows the epoch of {owner}", 120, pause=0.001)
 
 
 def _epoch_of(owner: str, client: redis.Redis) -> str:

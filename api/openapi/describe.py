@@ -150,7 +150,9 @@ class DryRunOut(serializers.Serializer[Any]):
     impact = ImpactOut()
     needs_force = serializers.BooleanField()
     warnings = serializers.ListField(
-        child=serializers.CharField(), required=False, help_text="Of pools and members: what the pool could not keep."
+        child=serializers.CharField(),
+        required=False,
+        help_text="Of policies, pools and members: what pools could not keep.",
     )
 
 

@@ -28,7 +28,7 @@ UNIT = "Of a rate in per mille: 420 is 42 % of the configured limit. Of `concurr
 class AdaptiveOut(serializers.Serializer[Any]):
     policy = serializers.CharField()
     limit = serializers.CharField()
-    endpoint = serializers.CharField(help_text="`*`: all endpoints together.")
+    endpoint = serializers.CharField(help_text="`*`: all endpoints together. `rides:*`: all of a service.")
     tenant = serializers.CharField(help_text="Whose counter it is. Empty: all tenants together.")
     kind = serializers.ChoiceField(
         choices=[RATE, CONCURRENCY],
@@ -52,7 +52,11 @@ class AdaptivePointOut(serializers.Serializer[Any]):
 
 
 class AdaptiveQuery(PageQuery):
-    endpoint = Text(required=False, max_length=LONGEST_NAME, help_text="Limits on this endpoint or on all endpoints.")
+    endpoint = Text(
+        required=False,
+        max_length=LONGEST_NAME,
+        help_text="Limits on this endpoint, on its service or on all endpoints.",
+    )
     tenant = Text(required=False, max_length=63, help_text="Counters that this tenant has or shares.")
 
 
@@ -64,7 +68,8 @@ class Pinning(Guarded):
     at = Text(
         required=False,
         max_length=6,
-        help_text="A share of the configured limit, from floor to ceiling, such as `42%`. Without it: where it is now.",
+        help_text="A share of the configured limit, from floor to ceiling, such as `42%`. "
+        "Without it: its newest value, of at most two minutes ago.",
     )
 
 
@@ -77,7 +82,7 @@ class AdaptiveList(APIView):
     def get(self, request: Request) -> Response:
         """Limits that adapt, with their live values, which are read every ten seconds."""
         asked = query(AdaptiveQuery, request)
-        endpoint = find_endpoint(asked["endpoint"]).number if asked.get("endpoint") else None
+        endpoint = find_endpoint(asked["endpoint"]) if asked.get("endpoint") else None
         tenant = find_tenant(asked["tenant"]) if asked.get("tenant") else None
         found = adaptive_limits(timezone.now(), endpoint=endpoint, tenant=tenant)
         return Response(sequence_page(sorted(found, key=_place), asked, AdaptiveOut, key=_place))

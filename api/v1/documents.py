@@ -92,6 +92,7 @@ class PlanOut(serializers.Serializer[Any]):
     tenants = TouchedTenantsOut()
     impact = ImpactOut()
     needs_force = serializers.BooleanField()
+    warnings = serializers.ListField(child=serializers.CharField(), help_text="What pools could not keep.")
     text = serializers.CharField(help_text="The plan in human-readable form.")
 
 
@@ -191,5 +192,6 @@ def _shown(plan: Plan) -> dict[str, Any]:
         "tenants": asdict(plan.tenants),
         "impact": asdict(plan.impact),
         "needs_force": bool(plan.impact.cut_count),
+        "warnings": list(plan.warnings),
         "text": "\n".join(plan.lines()),
     }

@@ -125,7 +125,8 @@ class PolicyList(APIView):
         """Creates a policy for a tier or a tenant, or for everyone if neither is given."""
         fields = body(NewPolicy, request)
         who = permitted(request, fields)
-        edit = Edit(partial(services.policy_create, **fields), who, lambda row: _policy(request, row.name))
+        create = partial(services.policy_create, **fields)
+        edit = Edit(create, who, lambda row: _policy(request, row.name), warns=True)
         return created(request, edit, where=lambda row: reverse("v1:policy", args=[row.name]))
 
 
@@ -203,7 +204,7 @@ class PolicyLimitRename(APIView):
 
 
 def edit_of(request: Request, name: str, call: Callable[..., object], who: Permitted) -> Edit[object]:
-    return Edit(call, who, lambda _: _policy(request, name), lambda: _policy(request, name))
+    return Edit(call, who, lambda _: _policy(request, name), lambda: _policy(request, name), warns=True)
 
 
 def _check_same(given: Mapping[str, Any], policy: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ from dashboards.viewer import principal_of
 from quotas.adaptive.pin import limit_pin, limit_unpin
 from quotas.adaptive.queries import SHOWN, AdaptiveLimit, AdaptivePoint, adaptive_limits, adaptive_timeline
 from quotas.changes.commit import commit
+from quotas.models import Endpoint
 from tenants.models import Tenant
 
 MOST: Final = 6  # limits on one page
@@ -47,7 +48,7 @@ class AdaptiveTable:
         return f"{self.policy}-{self.limit}".replace(".", "_")
 
 
-def endpoint_shown(endpoint: int, now: datetime) -> dict[str, Any]:
+def endpoint_shown(endpoint: Endpoint, now: datetime) -> dict[str, Any]:
     """Counters of all tenants together have a chart each. Those of one tenant are lines: there may be thousands."""
     found = _lowest_first(adaptive_limits(now, endpoint=endpoint))
     return {
@@ -109,7 +110,7 @@ def _thinned(points: list[AdaptivePoint]) -> list[AdaptivePoint]:
 
 @require_POST
 def pin(request: HttpRequest, policy: str, limit: str) -> HttpResponse:
-    """`act`: pin or unpin; `at`: a share, or empty for where it is now."""
+    """`act`: pin or unpin; `at`: a share, or empty for its newest value."""
     author = principal_of(request).actor
     unpinned = partial(limit_unpin, policy=policy, limit=limit, author=author, reason=UNPINNED)
     at = request.POST.get("at", "").strip()

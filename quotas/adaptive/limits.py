@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import redis
 from django.conf import settings
-from django.db.models import F, Q, QuerySet
+from django.db.models import CharField, F, Func, Q, QuerySet, Value
 
 from headroom_edge import keys
 from headroom_edge.algorithms.adaptive_concurrency import AdaptiveConcurrency
@@ -128,21 +128,29 @@ def _asked(rows: Iterable[Limit]) -> list[tuple[Limit, Tenant, str]]:
     So no limit starves while there are at most MOST_TENANTS of them. Of more, the newest are not read.
     """
     rows = list(rows)
-    some = Endpoint.objects.filter(retired=False).order_by("number").first()
+    endpoints = _endpoints()
     of_tiers = _busiest_of({row.policy.tier_id for row in rows if row.policy.tier_id is not None})
     anyone = list(_busiest()[:1])
     each = [
-        [(row, tenant, _endpoint(row, some)) for tenant in _tenants(row, of_tiers, anyone)[:MOST_OF_TIER]]
+        [(row, tenant, endpoint) for tenant in _tenants(row, of_tiers, anyone)[:MOST_OF_TIER]]
         for row in rows
+        if (endpoint := _endpoint(row, endpoints)) is not None
     ]
     in_turn = (one for taken in zip_longest(*each) for one in taken if one is not None)
     return list(islice(in_turn, MOST_TENANTS))
 
 
-def _endpoint(row: Limit, some: Endpoint | None) -> str:
-    if row.policy.endpoint:
-        return row.policy.endpoint.name
-    return some.name if some else ""
+def _endpoints() -> dict[str, str]:
+    """An endpoint of each service; of the empty name, any."""
+    service = Func(F("name"), Value(":"), Value(1), function="split_part", output_field=CharField())
+    used = Endpoint.objects.filter(retired=False).annotate(of=service)
+    found = dict(used.order_by("of", "number").distinct("of").values_list("of", "name"))
+    return {"": next(iter(found.values())), **found} if found else {}
+
+
+def _endpoint(row: Limit, endpoints: Mapping[str, str]) -> str | None:
+    """Where hr_live is asked. None: no endpoint has the limit."""
+    return row.policy.endpoint.name if row.policy.endpoint else endpoints.get(row.policy.service)
 
 
 def _tenants(row: Limit, of_tiers: Mapping[int, Sequence[Tenant]], anyone: Sequence[Tenant]) -> Sequence[Tenant]:

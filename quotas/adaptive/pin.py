@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from django.utils import timezone
+
 from headroom_edge.algorithms.base import ParameterError
+from quotas.adaptive.queries import FRESH
 from quotas.changes.draft import Permits, draft
 from quotas.errors import refuse
 from quotas.models import AdaptiveReading, Revision
@@ -15,7 +18,7 @@ from quotas.policies.edit import find_limit, find_policy, policy_limits, write_p
 def limit_pin(
     *, policy: str, limit: str, author: str, reason: str, at: str = "", **permits: Unpack[Permits]
 ) -> Revision | None:
-    """`at`: a share such as 42%; empty: where the limit is now."""
+    """`at`: a share such as 42%; empty: where the limit was in the last two minutes."""
     with draft(action="limit_pin", author=author, reason=reason, **permits) as opened:
         row = find_policy(policy)
         adapt = _adapt(policy, limit)
@@ -47,10 +50,13 @@ def _share(text: str) -> int:
 
 
 def _present(policy: str, limit: str, adapt: Adapt) -> int:
-    """Read at most a minute ago. A limit that nobody has read yet is at its ceiling."""
-    rows = AdaptiveReading.objects.filter(policy=policy, limit_name=limit, tenant_number=0)
+    rows = AdaptiveReading.objects.filter(
+        policy=policy, limit_name=limit, tenant_number=0, at__gt=timezone.now() - FRESH
+    )
     value = rows.order_by("-at").values_list("value", flat=True).first()
-    return adapt.ceiling if value is None else max(adapt.floor, min(value, adapt.ceiling))
+    if value is None:
+        raise refuse("at", "adapt", "no value was read in the last two minutes; name a share, such as 60%")
+    return max(adapt.floor, min(value, adapt.ceiling))
 
 
 def _pinned(adapt: Adapt, share: int) -> Adapt:

@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from functools import reduce
+from operator import or_
+from typing import Final, NamedTuple
 
-from django.db.models import F, Q
+from django.db.models import F, Max, Min, Q, QuerySet
 
 from quotas.adaptive.limits import MOST_LIMITS, PINNED
 from quotas.models import AdaptiveReading, Endpoint, Limit, Policy
 from quotas.models.adaptive import RATE
-from quotas.policies.adapt import Adapt, percent_words
-from quotas.policies.spec import EVERYWHERE
+from quotas.policies.adapt import Adapt, percent, percent_words
 from tenants.models import Tenant
 
 FRESH: Final = timedelta(minutes=2)  # an older reading says nothing of the present
 SHOWN: Final = timedelta(hours=6)
 UNPINNED: Final = "unpinned a moment ago, so it adapts again; its value is read anew within seconds"
+
+
+SERIES: Final = ("policy", "limit_name", "tenant_number")
+
+
+class Series(NamedTuple):
+    """One counter of a limit: fields of a reading."""
+
+    policy: str
+    limit: str
+    tenant_number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +39,7 @@ class AdaptiveLimit:
 
     policy: str
     limit: str
-    endpoint: str  # `*`: every endpoint
+    endpoint: str  # `*`: every endpoint; `billing:*`: every one of a service
     tenant: str  # whose counter it is; empty: all together
     kind: str
     value: int
@@ -37,6 +49,10 @@ class AdaptiveLimit:
     at: datetime
     pin: int | None = None
     tenant_number: int = 0
+
+    @property
+    def series(self) -> Series:
+        return Series(self.policy, self.limit, self.tenant_number)
 
     @property
     def is_at_floor(self) -> bool:
@@ -54,6 +70,11 @@ class AdaptiveLimit:
     def value_words(self) -> str:
         """`42 %`, or `18 at once`."""
         return self.words_of(self.value)
+
+    @property
+    def share(self) -> str:
+        """Of a rate, as `limit_pin` takes it: `42%`."""
+        return percent(self.value)
 
     @property
     def bounds_words(self) -> str:
@@ -80,49 +101,41 @@ class AdaptivePoint:
     reason: str
 
 
-def adaptive_limits(now: datetime, *, endpoint: int | None = None, tenant: Tenant | None = None) -> list[AdaptiveLimit]:
-    """Those with a fresh reading. `endpoint`: on this one, or on every endpoint.
+def adaptive_limits(
+    now: datetime, *, endpoint: Endpoint | None = None, tenant: Tenant | None = None
+) -> list[AdaptiveLimit]:
+    """Those with a fresh reading. `endpoint`: on this one, on its service, or on every endpoint.
 
     `tenant`: limits of the tenant, its tier and everyone, with the counters that it has or shares.
     """
     found = AdaptiveReading.objects.filter(at__gt=now - FRESH)
     if endpoint is not None:
-        found = found.filter(endpoint_number__in=(0, endpoint))
+        elsewhere = Policy.objects.exclude(service__in=("", endpoint.name.partition(":")[0])).values("name")
+        found = found.filter(endpoint_number__in=(0, endpoint.number)).exclude(policy__in=elsewhere)
     if tenant is not None:
         applies = Q(tenant=tenant) | Q(tier_id=tenant.tier_id) | Q(tier=None, tenant=None)
         policies = Policy.objects.filter(applies).values("name")
         found = found.filter(tenant_number__in=(0, tenant.number), policy__in=policies)
-    series = ("policy", "limit_name", "tenant_number")
-    return _named(list(found.order_by(*series, "-at").distinct(*series)[:MOST_LIMITS]))
+    return _named(list(found.order_by(*SERIES, "-at").distinct(*SERIES)[:MOST_LIMITS]))
 
 
 def _named(rows: Sequence[AdaptiveReading]) -> list[AdaptiveLimit]:
     """Without those whose limit is gone."""
     if not rows:
         return []
-    limits = Limit.objects.filter(policy__name__in={row.policy for row in rows}).values_list(
-        "policy__name", "name__name", "adapt"
-    )
-    adapts = {(policy, name): adapt for policy, name, adapt in limits}
-    endpoints = dict(
-        Endpoint.objects.filter(number__in={r.endpoint_number for r in rows}).values_list("number", "name")
-    )
+    limits = Limit.objects.filter(policy__name__in={row.policy for row in rows})
+    found = {(each.policy.name, each.name.name): each for each in limits.select_related("policy__endpoint", "name")}
     tenants = dict(Tenant.objects.filter(number__in={r.tenant_number for r in rows}).values_list("number", "name"))
-    return [
-        _limit(row, adapts[row.policy, row.limit_name], endpoints, tenants)
-        for row in rows
-        if (row.policy, row.limit_name) in adapts
-    ]
+    named = ((row, found.get((row.policy, row.limit_name))) for row in rows)
+    return [_limit(row, limit, tenants) for row, limit in named if limit is not None]
 
 
-def _limit(
-    row: AdaptiveReading, adapt: dict[str, str] | None, endpoints: dict[int, str], tenants: dict[int, str]
-) -> AdaptiveLimit:
-    pin = Adapt.parse(adapt).pin if adapt else None
+def _limit(row: AdaptiveReading, limit: Limit, tenants: dict[int, str]) -> AdaptiveLimit:
+    pin = Adapt.parse(limit.adapt).pin if limit.adapt else None
     return AdaptiveLimit(
         row.policy,
         row.limit_name,
-        endpoints.get(row.endpoint_number, EVERYWHERE),
+        limit.policy.scope,
         tenants.get(row.tenant_number, ""),
         row.kind,
         row.value if pin is None else pin,
@@ -156,19 +169,32 @@ class AtFloor:
     since: datetime
 
 
-def limits_at_floor(now: datetime, for_at_least: timedelta) -> list[AtFloor]:
+def limits_at_floor(now: datetime, for_at_least: timedelta, most: int = MOST_LIMITS) -> list[AtFloor]:
     """Limits that have been at their floor for that long without a break; pinned ones are where somebody wants them."""
     low = [each for each in adaptive_limits(now) if each.is_at_floor and not each.is_pinned]
-    found = [AtFloor(each, since) for each in low if (since := _low_since(each, now)) is not None]
+    left = _last_above(AdaptiveReading.objects.filter(at__gt=now - for_at_least, at__lte=now)) if low else {}
+    steady = [each for each in low if each.series not in left][:most]
+    since = _low_since([each.series for each in steady], now)
+    found = [AtFloor(each, since[each.series]) for each in steady if each.series in since]
     return [each for each in found if now - each.since >= for_at_least]
 
 
-def _low_since(limit: AdaptiveLimit, now: datetime) -> datetime | None:
-    """The first reading at the floor after the newest one that was not."""
-    rows = AdaptiveReading.objects.filter(
-        policy=limit.policy, limit_name=limit.limit, tenant_number=limit.tenant_number, at__lte=now
-    )
+def _low_since(wanted: Sequence[Series], now: datetime) -> dict[Series, datetime]:
+    """Of each, the first reading at the floor after the newest one that was not."""
+    if not wanted:
+        return {}
+    rows = AdaptiveReading.objects.filter(at__lte=now)
+    broken = _last_above(rows.filter(reduce(or_, (_of(each) for each in wanted))))
+    low = (_of(each) & (Q(at__gt=broken[each]) if each in broken else Q()) for each in wanted)
+    found = rows.filter(reduce(or_, low)).order_by().values_list(*SERIES).annotate(Min("at"))
+    return {Series(*each): at for *each, at in found}
+
+
+def _last_above(rows: QuerySet[AdaptiveReading]) -> dict[Series, datetime]:
+    """When each was above its floor for the last time."""
     above = rows.filter(Q(value__gt=F("least")) | Q(least__gte=F("most")))
-    broken = above.order_by("-at").values_list("at", flat=True).first()
-    low = rows if broken is None else rows.filter(at__gt=broken)
-    return low.order_by("at").values_list("at", flat=True).first()
+    return {Series(*each): at for *each, at in above.order_by().values_list(*SERIES).annotate(Max("at"))}
+
+
+def _of(series: Series) -> Q:
+    return Q(**dict(zip(SERIES, series, strict=True)))

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
 from quotas.adaptive.limits import LiveValue, live_values
+from quotas.adaptive.queries import Series
 from quotas.models import AdaptiveReading
 
 KEPT: Final = timedelta(hours=48)
 AT_LEAST_EVERY: Final = timedelta(minutes=1)  # also if nothing changed, so that a gap is seen as one
-
-
-class _Series(NamedTuple):
-    policy: str
-    limit: str
-    tenant_number: int
 
 
 def readings_take(now: datetime) -> int:
@@ -28,14 +23,14 @@ def readings_take(now: datetime) -> int:
     return len(wanted)
 
 
-def _series(value: LiveValue) -> _Series:
-    return _Series(value.policy, value.limit, value.tenant_number)
+def _series(value: LiveValue) -> Series:
+    return Series(value.policy, value.limit, value.tenant_number)
 
 
-def _latest(now: datetime) -> dict[_Series, AdaptiveReading]:
+def _latest(now: datetime) -> dict[Series, AdaptiveReading]:
     """Only those that a repetition may be left out after."""
     recent = AdaptiveReading.objects.filter(at__gt=now - AT_LEAST_EVERY).order_by("at")
-    return {_Series(row.policy, row.limit_name, row.tenant_number): row for row in recent}
+    return {Series(row.policy, row.limit_name, row.tenant_number): row for row in recent}
 
 
 def _is_new(value: LiveValue, last: AdaptiveReading | None, now: datetime) -> bool:

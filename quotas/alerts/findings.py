@@ -121,15 +121,16 @@ def _contended(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
     wanted = timedelta(seconds=row.threshold)
     for each in contended_read(now, max(wanted, MINUTE) + MINUTE)[:MOST_POOLS]:
         if each.seconds >= row.threshold:
-            text = f"the pool {each.pool} has denied requests for {each.seconds // 60} min because it was full"
-            yield Finding(POOL_CONTENDED.name, each.pool, each.seconds, text)
+            name = f"the pool {each.limit} of {each.policy}"
+            text = f"{name} has denied requests for {each.seconds // 60} min because members wanted more than it had"
+            yield Finding(POOL_CONTENDED.name, str(each), each.seconds, text)
 
 
 def _at_floor(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
     row = on.get(ADAPTIVE_AT_FLOOR.name)
     if row is None:
         return
-    for each in limits_at_floor(now, timedelta(seconds=row.threshold))[:MOST_FLOORS]:
+    for each in limits_at_floor(now, timedelta(seconds=row.threshold), MOST_FLOORS):
         limit, seconds = each.limit, (now - each.since).total_seconds()
         who = f" of {limit.tenant}" if limit.tenant else ""
         floor = f"at its floor of {limit.words_of(limit.least)} for {seconds // 60:.0f} min"

@@ -56,7 +56,12 @@ UNDELIVERED: Final = AlertRule(
     "alert-delivery", "a target of alerts has not been reached for this long", 600, "seconds", "warning", NOW
 )
 POOL_CONTENDED: Final = AlertRule(
-    "pool-contended", "a pool has denied requests for this long because it was full", 600, "seconds", "warning", NOW
+    "pool-contended",
+    "a pool has denied requests for this long because members wanted more than it had",
+    600,
+    "seconds",
+    "warning",
+    NOW,
 )
 ADAPTIVE_AT_FLOOR: Final = AlertRule(
     "adaptive-at-floor", "a limit that adapts has been at its floor for this long", 600, "seconds", "warning", NOW

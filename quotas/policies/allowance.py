@@ -48,6 +48,11 @@ def allowance_of(algorithm: Algorithm) -> Allowance | None:
     return None
 
 
+def guaranteed_of(algorithm: Algorithm) -> Allowance | None:
+    """What a limit that borrows has of its own."""
+    return _of_bucket(algorithm.own) if isinstance(algorithm, Borrowing) and algorithm.own else None
+
+
 def _of_bucket(bucket: TokenBucket | Gcra | LeakyBucket) -> Allowance:
     per_us = bucket.typed_per_us
     return Allowance(bucket.typed_rate, per_us / SECOND_US, per_text(per_us), bucket.capacity)
@@ -80,6 +85,8 @@ def amount_fields(algorithm: Algorithm, amount: Any, size: int | None = None) ->
 
     A ceiling is raised with the guaranteed share, which may not be above it; a start is lowered with the maximum.
     """
+    if isinstance(algorithm, Borrowing) and amount == 0:  # a burst and a reserve belong to a guaranteed share
+        return {"assured": 0, "burst": None, **({"reserve": 0} if algorithm.reserve else {})}
     main, burst = parameters_of(algorithm)
     fields = {main.name: amount, **({burst.name: size} if burst and size else {})}
     if isinstance(algorithm, Borrowing) and algorithm.ceiling and isinstance(amount, int):

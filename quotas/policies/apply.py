@@ -32,6 +32,7 @@ from quotas.policies.document_chains import unworkable
 from quotas.policies.export import document_text, states_of, tier_after, without_candidates
 from quotas.policies.problems import Problem
 from quotas.policies.spec import EVERYWHERE, Carry
+from quotas.pools.promises import warnings_of
 from quotas.tenants import write_tiers
 from tenants.models import Tenant, Tier
 
@@ -116,6 +117,7 @@ class DocumentPlan:
     others: tuple[str, ...]  # live, but not in the document: they stay as they are
     tenants: TouchedTenants
     impact: Impact
+    warnings: tuple[str, ...] = ()  # what pools could not keep
 
     def lines(self) -> Iterator[str]:
         yield from plan_lines(self.changes, {key: str(drift) for key, drift in self.drift.items()})
@@ -126,6 +128,7 @@ class DocumentPlan:
             yield f"  # {cut.owner}: {cut}; applying it needs --force"
         for lowered in self.impact.lowered:
             yield f"  # {lowered.owner}: {lowered}"
+        yield from (f"  # {warning}" for warning in self.warnings)
         if self.others:
             stay = counted(len(self.others), "other object is", "other objects are")
             they = "it stays as it is" if len(self.others) == 1 else "they stay as they are"
@@ -189,7 +192,9 @@ def document_plan(*, document: Document, author: str, carry: Carry = "keep") -> 
         others = tuple(sorted(set(_live_keys()) - set(states_of(document))))
         outcome = commit(apply, "dry_run")
         drift = drift_of([change.object for change in outcome.effect.changes])
-        return DocumentPlan(newest, outcome.effect.changes, drift, others, outcome.effect.tenants, outcome.impact)
+        warnings = tuple(warnings_of(outcome))
+        effect = outcome.effect
+        return DocumentPlan(newest, effect.changes, drift, others, effect.tenants, outcome.impact, warnings)
 
 
 def document_export() -> str:

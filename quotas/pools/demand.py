@@ -22,7 +22,8 @@ from quotas.models.revision import newest_revision_number
 from quotas.policies.spec import EVERYWHERE, Unit
 from quotas.pools.members import Members, Share, members_read
 from quotas.pools.queries import PoolRow, pool_read
-from quotas.recommendations.pool_shares import MOST_MEASURED, PoolProposal, PoolShare, propose_shares
+from quotas.recommendations.pool_proposal import PoolProposal, PoolShare
+from quotas.recommendations.pool_shares import MOST_MEASURED, propose_shares
 from quotas.slices import Cut, SlicedWork
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -13,7 +13,7 @@ from django.db.models import Case, Max, Q, QuerySet, TextField, Value, When
 from django.db.models.functions import MD5, Cast, Concat
 
 from headroom_edge.algorithms.base import SECOND_US, per_text
-from headroom_edge.algorithms.sharing import Borrowing, Pool
+from headroom_edge.algorithms.sharing import MOST_LEVELS, Borrowing, Pool
 from quotas.models import Endpoint, Limit
 from quotas.policies.limit_codec import row_limit
 from quotas.policies.spec import EVERYWHERE
@@ -134,7 +134,11 @@ def pools_found(*, tenant: Tenant | None = None, scope: str | None = None) -> li
         everywhere = Q(policy__endpoint=None, policy__service="")
         rows = rows.filter(Q(policy__endpoint__name=scope) | Q(policy__service=service) | everywhere)
     kind = Case(When(policy__tenant__isnull=False, then=2), When(policy__tier__isnull=False, then=1), default=0)
-    found = [PoolRow(row) for row in rows.order_by(kind, "policy__name", "name__name")[:MOST_POOLS]]
+    return pools_of(rows.order_by(kind, "policy__name", "name__name")[:MOST_POOLS])
+
+
+def pools_of(rows: Iterable[Limit]) -> list[PoolRow]:
+    found = [PoolRow(row) for row in rows]
     _add_endpoints(found)
     return found
 
@@ -176,3 +180,28 @@ def pools_named(text: str, most: int) -> list[PoolRow]:
     text = text.casefold()
     named = Q(name__name__contains=text) | Q(policy__name__contains=text)
     return [PoolRow(row) for row in sharing_limits().filter(named, algorithm=Pool.name)[:most]]
+
+
+def pools_above() -> Mapping[int, frozenset[str]]:
+    """Number of each limit that can deny for its pool → the pools of that name; several if tiers differ."""
+    rows = Limit.objects.filter(algorithm__in=(Pool.name, Borrowing.name), mode="enforce")
+    parents: dict[str, set[str]] = defaultdict(set)
+    numbers: dict[str, int] = {}
+    pools: set[str] = set()
+    for number, name, algorithm, parent in rows.values_list(
+        "name_id", "name__name", "algorithm", "parameters__parent"
+    ).distinct():
+        numbers[name] = number
+        if algorithm == Pool.name:
+            pools.add(name)
+        else:
+            parents[name].add(parent)
+    return {number: frozenset(_above(name, parents, pools)) for name, number in numbers.items()}
+
+
+def _above(name: str, parents: Mapping[str, Iterable[str]], pools: set[str]) -> set[str]:
+    found, names = set[str](), {name}
+    for _ in range(MOST_LEVELS):
+        found |= names & pools
+        names = {parent for each in names for parent in parents.get(each, ())}
+    return found

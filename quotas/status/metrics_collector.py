@@ -125,7 +125,7 @@ def utilisation(now: datetime) -> list[Metric]:
 def contention(now: datetime) -> Metric:
     family = gauge(metrics.POOL_CONTENDED_SECONDS)
     for each in contended_read(now, CONTENDED_BACK)[:MOST_POOLS]:
-        family.add_metric([each.pool], each.seconds)
+        family.add_metric([each.policy, each.limit], each.seconds)
     return family
 
 

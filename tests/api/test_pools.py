@@ -14,7 +14,7 @@ from quotas.pools.queries import pool_read
 from quotas.tenants import NewTenant, tenants_create, tier_create
 from tests.access.people import token
 from tests.dashboards.world import counted, drained
-from tests.quotas.pools.world import grow, make_pool_world, make_team_world
+from tests.quotas.pools.world import DOCUMENT, grow, make_pool_world, make_team_world
 from tests.quotas.world import PAY, SAID
 
 pytestmark = pytest.mark.django_db
@@ -124,6 +124,16 @@ class TestChanging:
         assert [each.partition(".")[0] for each in told] == (
             [f"Guaranteed is best effort: {percent} %"] if percent else []
         )
+
+    def test_dry_runs_of_a_policy_and_a_document_warn_as_well(self, operator: APIClient) -> None:
+        told = "pool cards of everyone-charge: Guaranteed is best effort: 90 %."
+        share = {"name": "charge", "algorithm": "borrowing", "assured": 45, "parent": "cards"}
+        answer = operator.put("/v1/policies/gold-charge?dry_run=true", {"limits": [share], **WHY}, format="json")
+        assert answer.json()["warnings"][0].startswith(told)
+        document = DOCUMENT.replace("assured: 30, burst: 30", "assured: 45, burst: 45")
+        answer = operator.post("/v1/document/plan", {"document": document}, format="json")
+        assert answer.json()["warnings"][0].startswith(told)
+        assert f"# {told}" in answer.json()["text"]
 
     def test_a_stale_version_is_refused(self, operator: APIClient) -> None:
         etag = operator.get(CARDS).headers["ETag"]

@@ -47,6 +47,7 @@ def test_a_page_shows_value_bounds_reason_and_timeline(operator: Client, page: s
     assert "from 30 % to 100 %" in text
     assert "Cut so that the backend can work off its queue." in text
     assert 'id="adaptive-backend-backend-all"' in text
+    assert '<input type="hidden" name="at" value="42%">' in text
     assert "Pin at 42 %" in text
 
 

@@ -237,6 +237,13 @@ def test_the_editor_says_in_words_what_a_pool_and_a_share_of_it_buy(operator: Cl
     assert "200/s guaranteed, borrows from org up to 800/s" in text_of(operator.get("/matrix"))
 
 
+def test_the_dry_run_warns_of_guarantees_that_a_pool_cannot_keep(operator: Client) -> None:
+    operator.post("/matrix/publish", pooled())
+    operator.post("/matrix/publish", shared())
+    planned = text_of(operator.post("/matrix/plan", pooled(limit_name="org", name="", p_rate="100", p_burst="100")))
+    assert "Pool org of pro-all: Guaranteed is best effort: 50 %." in planned
+
+
 def test_a_chain_that_cannot_be_is_refused_in_the_editor(operator: Client) -> None:
     assert "no limit org is switched on for every endpoint" in text_of(operator.post("/matrix/plan", shared()))
     assert "Parent cannot be the limit itself" in text_of(operator.post("/matrix/plan", shared(p_parent="team")))

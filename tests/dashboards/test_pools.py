@@ -25,7 +25,7 @@ from quotas.pools import demand
 from quotas.pools.members import members_read
 from quotas.pools.queries import pool_read
 from quotas.pools.shares import WantedShare, shares_set
-from quotas.recommendations.pool_shares import MemberProposal, PoolProposal, PoolShare
+from quotas.recommendations.pool_proposal import MemberProposal, PoolProposal, PoolShare
 from quotas.slices import task_do
 from quotas.tasks import SLICED
 from quotas.tenant_summary import measure_tenants

@@ -159,6 +159,18 @@ def test_a_refusal_stands_beside_its_field_and_what_was_typed_stays(
     assert not Override.objects.exists()
 
 
+def test_an_override_can_guarantee_nothing(operator: Client) -> None:
+    share = {"name": "burst", "algorithm": "borrowing", "assured": 200, "burst": 50, "reserve": 5, "parent": "org"}
+    pool = {"name": "org", "algorithm": "pool", "rate": 1_000, "burst": 250}
+    policy_update(name="pro-all", limits=[pool, share], **FORCED)
+    response = operator.post("/tenants/acme/override/give", {**GIVE, "main": "0", "size": "", "force": "on"})
+    assert response.status_code == 200, text_of(response.content)
+    assert Override.objects.get().limits == {"burst": {"assured": 0, "burst": None, "reserve": 0}}
+    text = page(operator, "/tenants/acme")
+    assert "0/s guaranteed, more from org" in re.sub(r"<[^>]+>", "", text)
+    assert "burst None" not in text
+
+
 def test_an_override_can_be_ended(operator: Client) -> None:
     row = override_create(tenant="acme", limits={"burst": {"rate": 150, "burst": 300}}, **SAID)
     response = operator.post(f"/tenants/acme/overrides/{row.pk}/end", {"reason": "it is over", "force": "on"})
@@ -289,6 +301,23 @@ def test_the_chart_has_a_step_for_each_value_of_the_limit_and_nothing_before_the
     held = re.findall(r'<tr data-x="[\d.]+">.*?</tr>', text)
     assert 'data-v="60"' in held[0]
     assert "data-v" not in held[-1].rpartition("<td")[2]
+
+
+@pytest.mark.parametrize("ceiling", [None, 800])
+def test_the_chart_of_a_share_has_its_guaranteed_rate_and_its_ceiling(client: Client, ceiling: int | None) -> None:
+    counted("acme", "a", 6)
+    share = {"name": "burst", "algorithm": "borrowing", "assured": 200, "parent": "org", "ceiling": ceiling}
+    pool = {"name": "org", "algorithm": "pool", "rate": 1_000, "burst": 250}
+    policy_update(name="pro-all", limits=[pool, share], **FORCED)
+    published(timezone.now() - timedelta(hours=1))
+    text = page(client, "/tenants/acme?limit=burst")
+    lines = re.findall(r'<li data-kind="limit"[^>]+data-at="(\d+)"[^>]*>([^<]+)', text)
+    shown = [(at, label.strip()) for at, label in lines]
+    assert ("200", "guaranteed 200/s") in shown
+    assert (("800", "ceiling 800/s") in shown) == bool(ceiling)
+    assert "Guaranteed, now 200/s" in text
+    assert ("Ceiling, now 800/s" in text) == bool(ceiling)
+    assert re.search(r"<th[^>]*>\s*Guaranteed", text)
 
 
 def test_once_an_override_has_helped_the_banner_calms_down(client: Client) -> None:

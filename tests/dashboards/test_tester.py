@@ -121,7 +121,8 @@ def test_an_address_fills_in_the_form_and_tests_nothing(client: Client) -> None:
 def test_it_says_why_a_limit_that_borrows_denies(client: Client) -> None:
     shared = [
         {"name": "org", "algorithm": "pool", "rate": 10, "per": "1h", "burst": 4},
-        {"name": "team", "algorithm": "borrowing", "assured": 2, "per": "1h", "parent": "org"},
+        {"name": "part", "algorithm": "borrowing", "assured": 3, "per": "1h", "parent": "org"},
+        {"name": "team", "algorithm": "borrowing", "assured": 2, "per": "1h", "parent": "part"},
     ]
     policy_update(name="pro-all", limits=shared, **FORCED)
     publish()

@@ -107,7 +107,7 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         "trials": trials_on(endpoint=endpoint_tier.endpoint.name),
         "pools": pools_found(scope=endpoint_tier.endpoint.name),
         "leases": leases_on(endpoint_tier.endpoint.name, endpoint_tier.limits),
-        **endpoint_shown(endpoint_tier.endpoint.number, timezone.now()),
+        **endpoint_shown(endpoint_tier.endpoint, timezone.now()),
     }
     if endpoint_tier.leaders is not None:
         held = endpoint_tier.holding.rate if endpoint_tier.holding else endpoint_tier.leaders.leaders[0].rate

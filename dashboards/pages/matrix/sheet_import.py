@@ -19,6 +19,7 @@ from quotas.errors import Refused
 from quotas.matrix.edit import Edit, limits_plan, limits_set, sheet_read
 from quotas.matrix.sheet import COLUMNS
 from quotas.policies.problems import Problem, is_fit
+from quotas.pools.promises import warnings_of
 
 MOST_BYTES = 2_000_000
 
@@ -66,7 +67,8 @@ def matrix_import(request: HttpRequest) -> HttpResponse:
                 problems = _publish(request, edits, form)
                 if not problems:
                     return redirect("dashboards:matrix")
-            context["plan"] = limits_plan(edits=edits, author=principal_of(request).actor)
+            plan = limits_plan(edits=edits, author=principal_of(request).actor)
+            context |= {"plan": plan, "warnings": warnings_of(plan)}
         except Refused as refusal:
             problems = refusal.problems
     context["problems"] = [_shown(problem, form) for problem in problems]

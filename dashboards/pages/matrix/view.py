@@ -28,6 +28,7 @@ from quotas.policies.chains import fit_words
 from quotas.policies.limit_codec import limit_parse
 from quotas.policies.limit_words import sharing_words
 from quotas.policies.queries import lender_read
+from quotas.pools.promises import warnings_of
 from quotas.publishing.queries import publish_progress_read
 from quotas.publishing.store import StoreError
 from quotas.usage.queries.near_limits import tier_usage_read
@@ -159,7 +160,7 @@ def _editor(request: HttpRequest, cells: Sequence[Cell], form: CellForm | CellsF
 
 def _planned(edits: Sequence[Edit], form: CellForm | CellsForm, author: str) -> dict[str, Any]:
     plan = limits_plan(edits=edits, author=author, carry=form.cleaned_data["carry"])
-    return {"plan": plan, "edits": edits, "buys": _buys(edits)}
+    return {"plan": plan, "edits": edits, "buys": _buys(edits), "warnings": warnings_of(plan)}
 
 
 def _buys(edits: Sequence[Edit]) -> list[str]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
 from zoneinfo import ZoneInfo
 
 from dashboards.figure import Column, Figure, FigureRow, Mark, Panel, annotation_flag, gap
-from dashboards.limit_steps import held_at, step_marks
+from dashboards.limit_steps import guaranteed_at, held_at, step_marks
 from dashboards.pages.tenant.limits import TenantLimit
-from quotas.policies.allowance import Allowance
+from headroom_edge.algorithms.sharing import Borrowing
 from quotas.policies.limit_history import LimitStep, limit_steps
 from quotas.policies.limit_words import compact
 from quotas.usage.queries.annotations import Annotation
@@ -102,8 +102,9 @@ def usage_figure(
     noun = "req" if line.limit.unit == "requests" else "units"
     unit = f"{noun}/{per}"
     steps = steps_of(line)
+    held = _held(steps)
     rows = [
-        FigureRow(moment.start, [*_values(moment, scale), *([held_at(steps, moment.start, scale)] if steps else ())])
+        FigureRow(moment.start, [*_values(moment, scale), *(at(steps, moment.start, scale) for at in held.values())])
         for moment in reversed(traffic.moments)
     ]
     return Figure(
@@ -113,7 +114,7 @@ def usage_figure(
         columns=(
             Column("Requested", unit, "line", "denied"),
             Column("Allowed", unit, "area", "allowed"),
-            *([Column("Limit", unit, "")] if steps else ()),
+            *(Column(name, unit, "") for name in held),
         ),
         rows=rows,
         panels=(Panel(unit, 260),),
@@ -122,7 +123,7 @@ def usage_figure(
             *step_marks(steps, scale, traffic.period),
             *map(annotation_flag, annotations),
         ],
-        legend=_legend(line, allowance),
+        legend=_legend(line),
         caption="The difference between requested and allowed was denied.",
         classes=classes,
         zooms=True,
@@ -143,19 +144,31 @@ def _values(moment: TrafficPoint, scale: float) -> list[float | None]:
 
 def steps_of(line: TenantLimit) -> list[LimitStep]:
     """What the chart draws of the limit: nothing of one that does not count this tenant's requests alone."""
-    return limit_steps(line.limit) if _is_drawn(line, line.allowance) else []
+    return limit_steps(line.limit) if _is_drawn(line) else []
 
 
-def _is_drawn(line: TenantLimit, allowance: Allowance | None) -> bool:
-    return allowance is not None and str(line.limit.subject) == "tenant" and not line.effective.is_global
+def _is_drawn(line: TenantLimit) -> bool:
+    is_sized = line.allowance is not None or line.guaranteed is not None
+    return is_sized and str(line.limit.subject) == "tenant" and not line.effective.is_global
 
 
-def _legend(line: TenantLimit, allowance: Allowance | None) -> list[Mark]:
-    if allowance is None or not _is_drawn(line, allowance):
+def _held(steps: Sequence[LimitStep]) -> dict[str, Callable[[Sequence[LimitStep], datetime, float], float | None]]:
+    """The columns of the table that tell what the limit was."""
+    shares = [isinstance(step.algorithm, Borrowing) for step in steps]
+    if not any(shares):
+        return {"Limit": held_at} if steps else {}
+    return {"Guaranteed": guaranteed_at, "Ceiling" if all(shares) else "Limit": held_at}
+
+
+def _legend(line: TenantLimit) -> list[Mark]:
+    if not _is_drawn(line):
         return []
-    found = [Mark("limit", f"Limit, now {line.most.main}")]
-    if allowance.burst:
-        found.append(Mark("band", "Burst: available until used up"))
+    found = [Mark("limit", f"Guaranteed, now {line.short.main}")] if line.guaranteed else []
+    if line.allowance:
+        name = "Ceiling" if isinstance(line.limit.algorithm, Borrowing) else "Limit"
+        found.append(Mark("limit", f"{name}, now {line.most.main}"))
+        if line.allowance.burst:
+            found.append(Mark("band", "Burst: available until used up"))
     return found
 
 

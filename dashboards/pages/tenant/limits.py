@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from quotas.policies.allowance import Allowance, allowance_of
+from quotas.policies.allowance import Allowance, allowance_of, guaranteed_of
 from quotas.policies.explain import ExplainedLimit
 from quotas.policies.limit_words import (
     Short,
@@ -79,6 +79,10 @@ class TenantLimit:
         return allowance_of(self.limit.algorithm)
 
     @property
+    def guaranteed(self) -> Allowance | None:
+        return guaranteed_of(self.limit.algorithm)
+
+    @property
     def key(self) -> str:
         return f"{self.scope}|{self.limit.name}"
 
@@ -123,7 +127,7 @@ def sorted_lines(lines: Iterable[TenantLimit]) -> list[TenantLimit]:
 def chosen_of(lines: Sequence[TenantLimit], scope: str, name: str) -> TenantLimit | None:
     """The limit named in the URL, else the most used one that can be charted."""
     fitting = [line for line in lines if scope in ("", line.scope) and name in ("", line.limit.name)]
-    drawable = [line for line in fitting if line.allowance and not line.effective.is_global]
+    drawable = [line for line in fitting if (line.allowance or line.guaranteed) and not line.effective.is_global]
     return next(iter(drawable or fitting or lines), None)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dashboards.pages.tenant.limits import Rung
 from headroom_edge.algorithms.base import SECOND_US
-from headroom_edge.algorithms.sharing import Borrowing
+from headroom_edge.algorithms.sharing import MOST_LEVELS, Borrowing
 from headroom_edge.decision import NEVER, Decision, LimitRow
 from quotas.policies.explain import ExplainedLimit, Verdict
 from quotas.policies.limit_words import counted_words, lease_words, limit_short, override_words
@@ -110,8 +110,20 @@ def _cause(decision: Decision, rules: Sequence[Rule]) -> str:
     if denying is None or denying.row is None:
         return ""
     algorithm = denying.explained.effective.limit.algorithm
-    share = share_of(algorithm) if isinstance(algorithm, Borrowing) else None
+    share = share_of(algorithm, _pool_of(algorithm, rules)) if isinstance(algorithm, Borrowing) else None
     return cause_words(denying.name, denying.row.cause, share, is_now=True)
+
+
+def _pool_of(algorithm: Borrowing, rules: Sequence[Rule]) -> str:
+    """The pool at the end of the chain; empty: it is not among the rules."""
+    limits = {rule.name: rule.explained.effective.limit.algorithm for rule in rules}
+    parent = algorithm.parent
+    for _ in range(MOST_LEVELS):
+        above = limits.get(parent)
+        if not isinstance(above, Borrowing):
+            return parent if above else ""
+        parent = above.parent
+    return ""
 
 
 def _passes(decision: Decision) -> Headline:

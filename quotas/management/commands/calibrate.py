@@ -12,7 +12,7 @@ from quotas.management.progress_bar import ProgressBar
 from quotas.models import Recommendation
 from quotas.pools.demand import busiest_members, demand_proposal
 from quotas.pools.queries import pool_read
-from quotas.recommendations.pool_shares import MemberProposal, Outcome, PoolProposal
+from quotas.recommendations.pool_proposal import MemberProposal, Outcome, PoolProposal
 from quotas.recommendations.runs import calibration_now
 
 

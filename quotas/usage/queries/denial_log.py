@@ -14,6 +14,7 @@ from headroom_edge.algorithms.sharing import Borrowing
 from quotas.models import Endpoint, LimitName
 from quotas.models.usage import Denial, Outcome
 from quotas.models.usage_totals import EVERYONE, TotalHour
+from quotas.pools.queries import pools_above
 from quotas.usage.queries.limit_changes import LimitPlace, change_at, limit_changes_read, limits_at
 from tenants.models import Tenant
 
@@ -53,7 +54,7 @@ class DenialFilter:
 class DeniedShare:
     """What a limit that borrows had when it denied."""
 
-    parent: str
+    pool: str  # empty: not known
     assured: str  # `40/s`; empty: nothing is guaranteed
     ceiling: str
 
@@ -104,7 +105,7 @@ def cause_words(limit: str, cause: str, share: DeniedShare | None, *, whose: str
     if cause == "ceiling":
         reached = f" of {share.ceiling}" if share and share.ceiling else ""
         return f"The ceiling{reached} of the limit {limit} {was} reached"
-    pool = f"The pool {share.parent}" if share else f"The pool of the limit {limit}"
+    pool = f"The pool {share.pool}" if share and share.pool else f"The pool of the limit {limit}"
     full = (
         f"{pool} {was} full" if cause == "pool" else f"{pool} {had} no more to lend to {limit}, in fairness to others,"
     )
@@ -190,18 +191,20 @@ def _shares(rows: Sequence[Denial]) -> dict[Any, DeniedShare]:
     """By denial, where the share is still as it was."""
     borrowed = [row for row in rows if "/" in row.reason]
     limits = limits_at({_place(row) for row in borrowed}) if borrowed else {}
+    pools = pools_above() if limits else {}
     found: dict[Any, DeniedShare] = {}
     for row in borrowed:
         limit = limits.get(_place(row))
         if limit and limit["algorithm"] == Borrowing.name and limit["changed_revision_id"] <= row.revision:
-            found[row.pk] = share_of(Borrowing.parse(dict(limit["parameters"])))
+            pool = next(iter(pools[row.limit_number])) if len(pools.get(row.limit_number, ())) == 1 else ""
+            found[row.pk] = share_of(Borrowing.parse(dict(limit["parameters"])), pool)
     return found
 
 
-def share_of(algorithm: Borrowing) -> DeniedShare:
+def share_of(algorithm: Borrowing, pool: str) -> DeniedShare:
     per = per_text(algorithm.per_us)
     return DeniedShare(
-        algorithm.parent,
+        pool,
         f"{algorithm.assured:,}/{per}" if algorithm.assured else "",
         f"{algorithm.ceiling:,}/{per}" if algorithm.ceiling else "",
     )

@@ -14,7 +14,7 @@ from headroom_edge import keys
 from headroom_edge.algorithms.base import ParameterError
 from quotas.adaptive.limits import loop_name
 from quotas.adaptive.pin import limit_pin, limit_unpin
-from quotas.adaptive.queries import adaptive_limits, adaptive_timeline, limits_at_floor
+from quotas.adaptive.queries import FRESH, adaptive_limits, adaptive_timeline, limits_at_floor
 from quotas.adaptive.readings import KEPT, readings_take
 from quotas.changes.undo import revision_revert
 from quotas.errors import Refused, accepted
@@ -164,7 +164,7 @@ class TestReadings:
     def test_a_cut_is_read_with_what_was_seen(self, store: redis.Redis) -> None:
         say(store, 0.42)
         readings_take(NOW)
-        (found,) = adaptive_limits(NOW, endpoint=Endpoint.objects.get(name=GET).number)
+        (found,) = adaptive_limits(NOW, endpoint=Endpoint.objects.get(name=GET))
         assert found.value == 420
         assert found.reason.startswith("cut so that the backend can work off its queue: 40 % of 600 answers")
 
@@ -225,6 +225,13 @@ class TestThePin:
         limit_pin(policy="backend", limit="backend", at="62.5%", **SAID)
         assert limit_of("backend", "backend").adapt == {**ADAPT, "pin": "62.5%"}
         limit_unpin(policy="backend", limit="backend", **SAID)
+        assert limit_of("backend", "backend").adapt == ADAPT
+
+    def test_an_old_reading_is_not_its_present_value(self, store: redis.Redis) -> None:
+        say(store, 0.42)
+        readings_take(timezone.now() - FRESH)
+        with pytest.raises(Refused, match=r"no value was read in the last two minutes; name a share, such as 60%"):
+            limit_pin(policy="backend", limit="backend", **SAID)
         assert limit_of("backend", "backend").adapt == ADAPT
 
     @pytest.mark.parametrize(

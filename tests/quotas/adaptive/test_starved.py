@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from quotas.adaptive import limits
-from quotas.adaptive.queries import AdaptiveLimit, _low_since
+from quotas.adaptive.queries import Series, _low_since, limits_at_floor
 from quotas.errors import accepted
 from quotas.models import AdaptiveReading, TenantSummary
 from quotas.models.adaptive import CONCURRENCY
@@ -62,26 +62,40 @@ def test_as_many_limits_as_there_are_tenants_to_ask_are_all_read(monkeypatch: py
 
 
 @pytest.mark.parametrize(("broken", "since"), [(None, 600), (600, 599), (30, 29), (0, None)])
-def test_the_time_at_the_floor_takes_two_queries_however_long_it_is(broken: int | None, since: int | None) -> None:
-    minutes = range(601)
-    AdaptiveReading.objects.bulk_create(
-        AdaptiveReading(
-            at=NOW - timedelta(minutes=ago),
-            kind=CONCURRENCY,
-            policy="p",
-            limit_name="backend",
-            endpoint_number=0,
-            tenant_number=7,
-            value=9 if ago == broken else 5,
-            least=5,
-            most=200,
-            reason="",
+def test_the_time_at_the_floor_takes_two_queries_however_long_it_is_and_of_however_many(
+    broken: int | None, since: int | None
+) -> None:
+    wanted = [Series("p", "backend", tenant) for tenant in range(20)]
+    for series in wanted:
+        AdaptiveReading.objects.bulk_create(
+            reading(series, ago, 9 if ago == broken else 5) for ago in range(601 if series.tenant_number < 2 else 1)
         )
-        for ago in minutes
-    )
-    limit = AdaptiveLimit("p", "backend", "*", "acme", CONCURRENCY, 5, 5, 200, "", NOW, tenant_number=7)
     with CaptureQueriesContext(connection) as queries:
-        found = _low_since(limit, NOW)
-    assert found == (None if since is None else NOW - timedelta(minutes=since))
+        found = _low_since(wanted, NOW)
+    assert [found.get(series) for series in wanted[:2]] == 2 * [since and NOW - timedelta(minutes=since)]
     assert len(queries) == 2
-    assert all("LIMIT 1" in query["sql"] for query in queries)
+
+
+@pytest.mark.usefixtures("tiers")
+def test_a_limit_that_was_low_only_for_a_moment_takes_no_place_of_one_that_was_so_for_long() -> None:
+    AdaptiveReading.objects.bulk_create(
+        reading(Series("p0", "backend", 0), ago, 5 if ago == 0 else 9) for ago in range(20)
+    )
+    AdaptiveReading.objects.bulk_create(reading(Series("p1", "backend", 0), ago, 5) for ago in range(20))
+    (found,) = limits_at_floor(NOW, timedelta(minutes=10), 1)
+    assert found.limit.policy == "p1"
+
+
+def reading(series: Series, minutes_ago: int, value: int) -> AdaptiveReading:
+    return AdaptiveReading(
+        at=NOW - timedelta(minutes=minutes_ago),
+        kind=CONCURRENCY,
+        policy=series.policy,
+        limit_name=series.limit,
+        endpoint_number=0,
+        tenant_number=series.tenant_number,
+        value=value,
+        least=5,
+        most=200,
+        reason="",
+    )

@@ -308,7 +308,8 @@ def test_a_pool_that_is_full_for_ten_minutes_is_told() -> None:
     deny("limit/share", NOW - 11 * MINUTE)
     assert told(NOW) == ["pool-contended firing"]
     state = AlertState.objects.get(name="pool-contended")
-    assert (state.about, state.text) == ("org", "the pool org has denied requests for 10 min because it was full")
+    wanted = "the pool org of pro-all has denied requests for 10 min because members wanted more than it had"
+    assert (state.about, state.text) == ("pro-all/org", wanted)
     assert told(NOW + MINUTE) == []
     assert told(NOW + CLEAR) == ["pool-contended resolved"]
 

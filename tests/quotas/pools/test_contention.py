@@ -8,15 +8,15 @@ import pytest
 from django.db import transaction
 from pytest_django import DjangoAssertNumQueries
 
-from quotas.models import LimitName
-from quotas.policies.edit import policy_update
+from quotas.models import Endpoint, LimitName
+from quotas.policies.edit import policy_create, policy_update
 from quotas.policies.spec import to_us
 from quotas.pools.contention import contended_read
 from quotas.status.metrics_collector import contention
 from quotas.usage.batch_format import DenialRecord
 from quotas.usage.rollups import add_denials
 from tenants.models import Tenant
-from tests.quotas.world import FORCED, make_world
+from tests.quotas.world import FORCED, GET, PAY, make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -38,15 +38,19 @@ def share_a_pool() -> None:
     policy_update(name="pro-all", limits=SHARED, **FORCED)
 
 
-def deny(reason: str, at: datetime, limit: str = "key") -> None:
-    tenant = Tenant.objects.get(name="acme").number
+def deny(reason: str, at: datetime, limit: str = "key", tenant: str = "acme", endpoint: str = PAY) -> None:
+    who, where = Tenant.objects.get(name=tenant).number, Endpoint.objects.get(name=endpoint).number
     number = LimitName.objects.get(name=limit).number
     with transaction.atomic():
-        add_denials([DenialRecord(tenant, 1, to_us(at), number, reason, 1, 1, 1, b"")], at)
+        add_denials([DenialRecord(who, where, to_us(at), number, reason, 1, 1, 1, b"")], at)
 
 
 def found(now: datetime = NOW) -> list[tuple[str, int]]:
-    return [(each.pool, each.seconds) for each in contended_read(now, HOUR)]
+    return [(each.limit, each.seconds) for each in contended_read(now, HOUR)]
+
+
+def pools(now: datetime = NOW) -> list[tuple[str, int]]:
+    return [(str(each), each.seconds) for each in contended_read(now, HOUR)]
 
 
 def test_minutes_without_a_break_count() -> None:
@@ -78,6 +82,31 @@ def test_it_is_over_with_the_first_quiet_minute() -> None:
     assert found(NOW - MINUTE) == [("org", 60)]
 
 
+def test_pools_of_the_same_name_in_two_tiers_are_told_apart() -> None:
+    share_a_pool()
+    policy_update(name="free-all", limits=SHARED, **FORCED)
+    deny("limit/pool", NOW - MINUTE)
+    deny("limit/pool", NOW - 2 * MINUTE, tenant="bolt")
+    assert pools() == [("pro-all/org", 60)]
+
+
+def test_a_pool_of_a_tenant_or_an_endpoint_stands_before_that_of_its_tier() -> None:
+    share_a_pool()
+    policy_create(name="pro-pay", tier="pro", endpoint=PAY, limits=SHARED, **FORCED)
+    deny("limit/pool", NOW - MINUTE)
+    deny("limit/pool", NOW - MINUTE, endpoint=GET)
+    assert pools() == [("pro-all/org", 60), ("pro-pay/org", 60)]
+    policy_create(name="acme-all", tenant="acme", limits=SHARED, **FORCED)
+    assert pools() == [("acme-all/org", 60)]
+
+
+def test_members_with_a_share_of_their_own_count_for_the_pool_of_everyone() -> None:
+    policy_create(name="org", limits=[SHARED[0]], **FORCED)
+    policy_create(name="own", tenant="acme", limits=[SHARED[1]], **FORCED)
+    deny("limit/pool", NOW - MINUTE, "team")
+    assert pools() == [("org/org", 60)]
+
+
 def test_without_pools_denials_are_not_read(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     with django_assert_num_queries(1):
         assert found() == []
@@ -87,4 +116,4 @@ def test_prometheus_is_told_how_long() -> None:
     share_a_pool()
     deny("limit/pool", NOW - MINUTE)
     (sample,) = contention(NOW).samples
-    assert (sample.labels, sample.value) == ({"pool": "org"}, 60)
+    assert (sample.labels, sample.value) == ({"policy": "pro-all", "pool": "org"}, 60)

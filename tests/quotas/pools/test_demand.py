@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from io import StringIO
 
 import numpy as np
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from quotas.long_tasks import task_file
 from quotas.models import Task
@@ -16,6 +18,7 @@ from quotas.pools.queries import PoolRow, pool_read
 from quotas.simulation.synthetic_tenants import SyntheticTenant
 from quotas.slices import task_do
 from quotas.tenant_summary import measure_tenants
+from quotas.whole_tasks import KEPT, old_tasks_delete
 from tests.quotas.recorded import NOW, make_recorded
 from tests.quotas.world import FORCED, GET
 
@@ -84,6 +87,16 @@ def test_a_worker_proposes_the_same_and_its_progress_never_goes_back(monkeypatch
     said = dict.fromkeys(doing for doing, _ in seen)
     assert list(said) == ["measuring", "replaying today's shares", "replaying the proposed shares"]
     assert [percent for _, percent in seen] == sorted(percent for _, percent in seen)
+
+
+def test_a_proposal_is_forgotten_when_it_is_old_and_over() -> None:
+    over, still_open = (
+        task_file(kind=Task.Kind.SHARES, author="ann", asked={"policy": "gone", "limit": "rides"}) for _ in range(2)
+    )
+    task_do(over.pk, DEMAND)
+    assert old_tasks_delete(timezone.now()) == 0
+    assert old_tasks_delete(timezone.now() + KEPT + timedelta(minutes=1)) == 1
+    assert list(Task.objects.values_list("pk", flat=True)) == [still_open.pk]
 
 
 def test_a_pool_that_is_gone_meanwhile_is_said() -> None:

@@ -13,14 +13,8 @@ from headroom_edge.algorithms.sharing import Borrowing, Pool
 from quotas.calibration.shares import OtherMembers
 from quotas.observations.arrays import Floats
 from quotas.recommendations import pool_shares
-from quotas.recommendations.pool_shares import (
-    MOST_MEASURED,
-    Outcome,
-    PoolForecast,
-    PoolProposal,
-    PoolShare,
-    propose_shares,
-)
+from quotas.recommendations.pool_proposal import Outcome, PoolForecast, PoolProposal, PoolShare
+from quotas.recommendations.pool_shares import MOST_MEASURED, propose_shares
 from quotas.simulation.synthetic_tenants import SyntheticTenant
 from tenants.models import Tenant
 from tests.quotas.recorded import NOW, make_recorded

@@ -158,6 +158,15 @@ def test_a_limit_that_borrows_says_what_it_lacked(reason: str) -> None:
     assert row.words == BORROWED[reason]
 
 
+def test_the_pool_at_the_end_of_a_chain_is_named() -> None:
+    share = {"name": "share", "algorithm": "borrowing", "assured": 100, "parent": "org", "subject": "team"}
+    leaf = {**SHARED[1], "parent": "share", "subject": "team+key"}
+    policy_update(name="pro-all", limits=[SHARED[0], share, leaf], **FORCED)
+    for seconds_ago, reason in enumerate(BORROWED):
+        denied(seconds_ago, reason=reason, revision=newest().number)
+    assert [row.words for row in denials_read(DenialFilter()).denials] == list(BORROWED.values())
+
+
 def test_denials_are_found_by_their_cause() -> None:
     for seconds, reason in enumerate([*BORROWED, "limit"], start=1):
         denied(seconds, reason=reason)
