@@ -49,7 +49,7 @@ def causes(reply: Reply) -> dict[str, str]:
     return {row[0]: row[8].partition("/")[2] for row in reply.rows}
 
 
-def told(world: World, **dimensions: str) -> dict[str, tuple[int, int]]:
+def told(world: World, **dimensions: Any) -> dict[str, tuple[int, int]]:
     return {row[0]: (row[2], row[3]) for row in world.check(rows=True, **dimensions).rows}
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -211,7 +212,7 @@ def test_a_denial_of_what_is_never_leased_is_not_remembered(
     valkey: redis.Redis, valkey_url: str, tmp_path: Path
 ) -> None:
     publish_world(valkey, limit("slots", "concurrency", limit=20, hold="1h"))
-    where = {"tenant": "acme", "endpoint": ENDPOINT}
+    where: dict[str, Any] = {"tenant": "acme", "endpoint": ENDPOINT}
     holders = [Check(**where, holder=f"h{number}") for number in range(20)]
     after = []
     with leasing(tmp_path, valkey_url, workers=1) as running, Limiter.from_url(valkey_url, budget_ms=AMPLE_MS) as other:
