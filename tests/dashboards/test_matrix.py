@@ -261,6 +261,14 @@ def test_many_cells_are_changed_as_one(operator: Client) -> None:
     assert rates == [150, 15]
 
 
+@pytest.mark.parametrize("action", ["plan", "publish"])
+def test_cells_without_a_limit_of_their_own_change_nothing(operator: Client, action: str) -> None:
+    before = newest().number
+    form = {"at": [f"pro/{PAY}", f"free/{PAY}"], "limit_name": "", "percent": "150", "reason": "none here"}
+    assert operator.post(f"/matrix/{action}", form).status_code == 200
+    assert newest().number == before
+
+
 def test_the_editor_says_what_a_lease_is_and_sets_its_length(operator: Client) -> None:
     text = text_of(operator.get("/matrix/cell?at=pro/*"))
     assert "decide them by itself, so an edit arrives up to this much later" in text
