@@ -24,16 +24,17 @@ from quotas.overrides import override_create
 from quotas.pools import demand
 from quotas.pools.members import members_read
 from quotas.pools.queries import pool_read
-from quotas.pools.shares import WantedShare, shares_set
+from quotas.pools.shares import WantedShare, pool_create, shares_set
 from quotas.recommendations.pool_shares import MemberProposal, PoolProposal, PoolShare
 from quotas.slices import task_do
 from quotas.tasks import SLICED
 from quotas.tenant_summary import measure_tenants
 from quotas.tenants import NewTenant, tenants_create
+from quotas.tenants.archive import tenant_archive
 from tests.access.people import signed_in
 from tests.dashboards.world import counted, denied, drained, make_world, page, text_of
 from tests.quotas.pools.world import grow, make_pool_world, make_team_world
-from tests.quotas.world import FORCED, PAY, Forced, newest
+from tests.quotas.world import FORCED, PAY, SAID, Forced, newest
 
 pytestmark = pytest.mark.django_db
 
@@ -235,6 +236,30 @@ class TestOnePool:
         text = page(owner, "/pools/plain-all/org?tenant=acme")
         assert "Each tenant of plain has 1,000 req/s on all endpoints." in text
         assert "each team, counted together" in text
+
+    def test_a_pool_that_no_tenant_has_shows_no_figures(self, owner: Client) -> None:
+        make_team_world()
+        busy()
+        for name in ("acme", "bolt"):
+            tenant_archive(name=name, **SAID)
+        answer = owner.get("/pools/plain-all/org")
+        assert "No tenant has this pool." in text_of(answer.content)
+        assert answer.context["figures"].used is None
+        assert (answer.context["chart"], answer.context["causes"]) == (None, [])
+
+    def test_the_pool_of_an_archived_tenant_shows_no_figures(self, owner: Client) -> None:
+        made = pool_create(name="own", tenant="kite", fields={"rate": 10}, **FORCED)
+        busy()
+        tenant_archive(name="kite", **SAID)
+        assert made is not None
+        answer = owner.get(f"/pools/{made.policy}/own")
+        assert "No tenant has this pool." in text_of(answer.content)
+        assert answer.context["figures"].used is None
+
+    def test_a_tenant_that_has_no_such_pool_is_not_found(self, owner: Client) -> None:
+        make_team_world()
+        for name in ("typo", "kite"):
+            page(owner, f"/pools/plain-all/org?tenant={name}", 404)
 
     def test_what_is_no_pool_is_not_found(self, owner: Client) -> None:
         page(owner, "/pools/everyone-charge/other", 404)

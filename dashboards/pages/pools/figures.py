@@ -370,11 +370,13 @@ def _hours(starts: Sequence[datetime], step: float) -> Iterator[Tick]:
             yield Tick(f"{100 * index / len(starts):.2f}%", f"{at:%H:%M}", minor=is_minor)
 
 
-def head_sentence(pool: PoolRow, members: Members, figures: PoolFigures) -> str:
+def head_sentence(pool: PoolRow, members: Members, figures: PoolFigures, *, is_unowned: bool = False) -> str:
     """Who shares what, and who borrows most right now."""
     who = _who(pool, members)
     rate = f"{pool.rate:,.4g} {pool.unit_words}"
     text = f"{who} {rate} on {pool.place_words}."
+    if is_unowned:
+        return f"{text} No tenant has this pool."
     if figures.used is None:
         return f"{text} Nothing has been measured yet."
     if not figures.borrowed:

@@ -92,6 +92,11 @@ class PoolPage:
     def is_shared(self) -> bool:
         return self.pool.kind == "shared"
 
+    @property
+    def is_unowned(self) -> bool:
+        """Whether no tenant has it: its tier has none, or its tenant is archived."""
+        return not self.is_shared and self.tenant is None
+
 
 def find_pool(policy: str, limit: str) -> PoolRow:
     pool = pool_read(policy, limit)
@@ -112,7 +117,7 @@ def pool(request: HttpRequest, name: str, limit: str) -> HttpResponse:
     history = history_read(page.pool, page.members, use, now, tenant=page.number)
     demand = _demand(page)
     figures = pool_figures(page.pool, page.members, use, busiest_colors(history), _proposed(page, demand))
-    sentence = head_sentence(page.pool, page.members, figures)
+    sentence = head_sentence(page.pool, page.members, figures, is_unowned=page.is_unowned)
     context = {
         "page": page,
         "pool": page.pool,
@@ -120,7 +125,7 @@ def pool(request: HttpRequest, name: str, limit: str) -> HttpResponse:
         "use": use,
         "figures": figures,
         "sentence": sentence,
-        "chart": pool_chart(page.pool, history),
+        "chart": None if page.is_unowned else pool_chart(page.pool, history),
         "history": history,
         "flow": pool_flow(page.pool, figures, sentence),
         "bar": _bar(page, figures),
@@ -164,14 +169,15 @@ def _page(request: HttpRequest, pool: PoolRow) -> PoolPage:
 
 
 def _whose(request: HttpRequest, pool: PoolRow, wanted: str) -> Tenant | None:
-    """The tenant of the pool; of a tier's pool the one that is asked for, or the busiest."""
+    """The tenant of the pool; of a tier's pool the one that is asked for, or the busiest. None: no tenant has it."""
     rows = tenants_of(principal_of(request)).filter(archived_at=None).select_related("tier")
-    if pool.tenant:
-        return rows.filter(name=pool.tenant).first()
-    found = rows.filter(tier__name=pool.tier)
-    if wanted:
-        return found.filter(name=wanted).first()
-    return found.order_by("-summary__asked", "name").first()
+    owners = rows.filter(name=pool.tenant) if pool.tenant else rows.filter(tier__name=pool.tier)
+    if not wanted:
+        return owners.order_by("-summary__asked", "name").first()
+    found = owners.filter(name=wanted).first()
+    if found is None:
+        raise Http404(f"No tenant {wanted} has the pool {pool.name}.")
+    return found
 
 
 def _tenants(request: HttpRequest, page: PoolPage) -> list[str]:
