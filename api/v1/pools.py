@@ -23,10 +23,10 @@ from quotas.policies.chains import Promise
 from quotas.policies.endpoint import LONGEST_NAME
 from quotas.policies.spec import CARRIES, Mode
 from quotas.policies.validate import POLICY_FIELDS
+from quotas.pools.amounts import KEEP
 from quotas.pools.members import Members, Share, members_read, tenant_members
 from quotas.pools.queries import PoolRow, pool_read, pool_state, pools_found
 from quotas.pools.shares import (
-    KEEP,
     MOST_SHARES,
     WantedShare,
     member_add,

@@ -14,7 +14,7 @@ from typing import Any, Final, Unpack
 from django.db.models import Exists, OuterRef
 
 from headroom_edge.algorithms import FIELDS
-from headroom_edge.algorithms.base import SECOND_US, format_duration
+from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.algorithms.sharing import Borrowing, Pool
 from quotas.changes.draft import Permits
 from quotas.errors import refuse
@@ -24,6 +24,7 @@ from quotas.policies.chains import Promise
 from quotas.policies.edit import find_limit, find_policy
 from quotas.policies.limit_codec import row_fields
 from quotas.policies.spec import EVERYWHERE, Carry
+from quotas.pools.amounts import KEEP, Amounts, Units, amount_words, amounts_after, amounts_of, share_fields
 from quotas.pools.members import Share, members_read, shares_of
 from quotas.pools.queries import PoolRow, covers, pool_read, sharing_limits
 from tenants.models import Tenant
@@ -31,7 +32,6 @@ from tenants.models import Tenant
 Fields = Mapping[str, Any]
 
 MOST_SHARES: Final = 200  # in one edit
-KEEP: Final = -1  # leaves a ceiling or a weight as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class WantedShare:
     tenant: str = ""  # empty: a limit of everyone, of the tier, or of the tenant whose pool it is
     limit: str = ""  # empty: the one that the tenant has
     scope: str = ""  # empty: as above
-    assured: int | None = KEEP
-    ceiling: int | None = KEEP  # None: none
+    assured: Units = KEEP
+    ceiling: Units | None = KEEP  # None: none
     weight: int | None = KEEP  # None: as its share
     is_removed: bool = False  # its own share goes; that of its tier holds again, if there is one
 
@@ -125,43 +125,16 @@ def _edit(pool: PoolRow, wanted: WantedShare, share: Share, row: Limit) -> Edit:
             message = f"the share of {tenant} comes from {share.source}; change it there, or give it a share of its own"
             raise refuse("shares", "not_own", message)
         return edit
-    fields = _fields(pool.algorithm, row, wanted)
-    _check_ceiling(share, fields)
-    return replace(edit, fields=fields)
+    return replace(edit, fields=_fields(pool.algorithm, share, row, wanted))
 
 
-def _check_ceiling(share: Share, fields: Fields) -> None:
-    """The algorithm refuses it too, but does not know whose it is."""
-    ceiling, assured = fields.get("ceiling"), fields.get("assured") or 0
-    if ceiling is not None and ceiling < assured:
-        whose = share.tenant or f"limit {share.limit}"
-        raise refuse(
-            "ceiling",
-            "parameter",
-            f"the ceiling of {whose}, {ceiling:,}, is below its guaranteed share of {assured:,}; raise the ceiling, or "
-            "lower the share",
-        )
-
-
-def _fields(pool: Pool, row: Limit, wanted: WantedShare) -> dict[str, Any]:
-    """The limit as it is, with the new share. Bursts that were the usual ones stay the usual ones."""
-    fields = row_fields(row)
+def _fields(pool: Pool, share: Share, row: Limit, wanted: WantedShare) -> dict[str, Any]:
+    """The limit as it is, with the new share."""
     old = Borrowing.parse(dict(row.parameters))
-    was_usual = old.burst == old.assured
-    most_was_usual = old.ceiling is not None and old.ceiling_burst == max(old.burst, old.ceiling)
-    if wanted.assured != KEEP or wanted.ceiling != KEEP:
-        fields |= _in_time_of(pool, old)
-    if wanted.assured != KEEP:
-        fields["assured"] = wanted.assured
-        if was_usual or not wanted.assured:
-            fields.pop("burst", None)
-    if wanted.ceiling != KEEP:
-        fields["ceiling"] = wanted.ceiling
-    if fields.get("ceiling") is None:
-        fields.pop("ceiling", None)
-        fields.pop("ceiling_burst", None)
-    elif most_was_usual:
-        fields.pop("ceiling_burst", None)
+    amounts = amounts_after(amounts_of(pool, old), wanted.assured, wanted.ceiling)
+    _check_ceiling(share, amounts)
+    others = {name: value for name, value in row_fields(row).items() if name not in FIELDS[Borrowing.name]}
+    fields = {**others, **share_fields(pool, old, amounts)}
     if wanted.weight != KEEP:
         fields["weight"] = wanted.weight
     if fields.get("weight") is None:
@@ -169,14 +142,16 @@ def _fields(pool: Pool, row: Limit, wanted: WantedShare) -> dict[str, Any]:
     return fields
 
 
-def _in_time_of(pool: Pool, old: Borrowing) -> dict[str, Any]:
-    """Its rates in the time of the pool's rate, so that a new number beside them means the same."""
-    per_us = pool.bucket.typed_per_us
-    if old.per_us == per_us:
-        return {}
-    ceiling = None if old.ceiling is None else round(old.ceiling * per_us / old.per_us)
-    fields = {"per": format_duration(per_us), "assured": round(old.assured * per_us / old.per_us)}
-    return {**fields, "ceiling": ceiling} if ceiling is not None else fields
+def _check_ceiling(share: Share, amounts: Amounts) -> None:
+    """The algorithm refuses it too, but does not know whose it is."""
+    if amounts.ceiling is not None and amounts.ceiling < amounts.assured:
+        whose = share.tenant or f"limit {share.limit}"
+        raise refuse(
+            "ceiling",
+            "parameter",
+            f"the ceiling of {whose}, {amount_words(amounts.ceiling)}, is below its guaranteed share of "
+            f"{amount_words(amounts.assured)}; raise the ceiling, or lower the share",
+        )
 
 
 def promise_after(pool: PoolRow, wanted: Sequence[WantedShare]) -> Promise:
@@ -188,7 +163,7 @@ def promise_after(pool: PoolRow, wanted: Sequence[WantedShare]) -> Promise:
     for each, share in chosen:
         if share.parent != pool.name or each.is_removed:
             continue
-        fields = _fields(pool.algorithm, rows[share.policy, share.limit], each)
+        fields = _fields(pool.algorithm, share, rows[share.policy, share.limit], each)
         told = _with(_with(told, _borrowing(fields)), share.algorithm, -1)
     return told
 
@@ -206,7 +181,7 @@ def promise_with_member(
 ) -> Promise:
     """What the pool will have promised with this member, as `member_add` takes it."""
     told = members_read(pool).promise
-    new = _borrowing({"per": format_duration(pool.per_us), "parent": pool.name, **fields})
+    new = _borrowing(_new_fields(pool, pool.name, fields))
     limit, place = name or usual_name(pool), scope or pool.scope
     if tier and pool.kind == "shared":
         return _with(told, new, _without_own(tier, limit, place))
@@ -288,8 +263,9 @@ def member_add(
 ) -> Revision | None:
     """Gives each tenant of a tier, one tenant, or (neither) everyone a share of the pool.
 
-    `fields`: assured, ceiling, weight and so on. `name`: of its limit; that of the other members if empty. `scope`:
-    where it holds, if not where the pool does. `parent`: the node that it borrows from, if not from the pool itself.
+    `fields`: assured and ceiling in the time of the pool's rate, weight and so on. `name`: of its limit; that of the
+    other members if empty. `scope`: where it holds, if not where the pool does. `parent`: the node that it borrows
+    from, if not from the pool itself.
     """
     pool = find_pool(policy, limit)
     owner = (tier, tenant) if tier or tenant else (pool.tier, pool.tenant)
@@ -299,14 +275,23 @@ def member_add(
         raise refuse("scope", "endpoint", message)
     if not covers(pool.scope, place):
         raise refuse("scope", "endpoint", f"{place} does not count on {pool.name}, which is on {pool.scope}")
-    same = {"per": format_duration(pool.per_us), "subject": pool.row.subject}
-    inherited = {**same, "unit": pool.unit, "mode": pool.mode}
-    wanted = {**inherited, "algorithm": Borrowing.name, "parent": parent or pool.name, **fields}
+    inherited = {"subject": pool.row.subject, "unit": pool.unit, "mode": pool.mode}
+    wanted = {**inherited, "algorithm": Borrowing.name, **_new_fields(pool, parent or pool.name, fields)}
     edit = Edit(owner[0], place, name or usual_name(pool), wanted, tenant=owner[1])
     taken = _at(*owner, place, edit.name)
     if taken is not None:
         raise refuse("name", "taken", f"{taken.policy.name} already has a limit {edit.name}; edit it, or choose a name")
     return limits_set(edits=[edit], author=author, reason=reason, **permits)
+
+
+def _new_fields(pool: PoolRow, parent: str, fields: Fields) -> dict[str, Any]:
+    amounts = amounts_after(Amounts(Fraction(0)), fields.get("assured", 0), fields.get("ceiling"))
+    if amounts.ceiling is not None and amounts.ceiling < amounts.assured:
+        least = amount_words(amounts.assured)
+        raise refuse("ceiling", "parameter", f"ceiling cannot be below assured, which is {least}; raise it")
+    nothing = Borrowing(0, pool.per_us, 0, None, None, 0, parent)
+    others = {name: value for name, value in fields.items() if name not in ("assured", "ceiling")}
+    return {**share_fields(pool.algorithm, nothing, amounts), **others}
 
 
 def usual_name(pool: PoolRow) -> str:

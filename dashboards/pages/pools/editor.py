@@ -32,10 +32,10 @@ from quotas.changes.snapshot import POLICY, key_of
 from quotas.errors import Refused
 from quotas.models import Endpoint, Revision
 from quotas.policies.spec import EVERYWHERE
+from quotas.pools.amounts import KEEP
 from quotas.pools.members import shares_now
 from quotas.pools.queries import PoolRow, pool_read
 from quotas.pools.shares import (
-    KEEP,
     MOST_SHARES,
     WantedShare,
     member_add,

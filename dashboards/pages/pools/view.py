@@ -33,10 +33,11 @@ from quotas.changes.queries import newest_change
 from quotas.changes.snapshot import POLICY, key_of
 from quotas.models import Revision
 from quotas.models.revision import newest_revision_number
+from quotas.pools.amounts import KEEP
 from quotas.pools.demand import demand_ask, demand_newest
 from quotas.pools.members import ORDERS, Members, every_share, members_read, tenant_members
 from quotas.pools.queries import PoolRow, pool_read, pools_found
-from quotas.pools.shares import KEEP, evenly
+from quotas.pools.shares import evenly
 from quotas.pools.use import DAY, ShareKey, causes_read, history_read, use_read, uses_now
 from quotas.tasks import task_send
 from tenants.models import Tenant

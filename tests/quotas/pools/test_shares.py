@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TypedDict
 
 import pytest
@@ -13,6 +14,7 @@ from quotas.changes.undo import revision_revert
 from quotas.errors import Refused
 from quotas.models import Policy, Revision
 from quotas.overrides import override_create
+from quotas.policies.edit import limit_set
 from quotas.policies.limit_codec import row_fields
 from quotas.pools.members import members_read
 from quotas.pools.queries import PoolRow, pool_read
@@ -79,6 +81,41 @@ class TestShares:
         fields = row_fields(limit_of(Policy.objects.get(tenant__name="kite").name, "charge"))
         assert (fields["burst"], fields["ceiling_burst"]) == (40, 80)
 
+    @pytest.mark.parametrize(
+        ("wanted", "kept"),
+        [
+            (WantedShare("kite", ceiling=7), ("10s", 26, 70)),
+            (WantedShare("kite", assured=3), ("10s", 30, 50)),
+            (WantedShare("kite", assured=Fraction("2.35")), ("20s", 47, 100)),
+            (WantedShare("kite", weight=2), ("10s", 26, 50)),
+            (WantedShare("kite", assured=Fraction(repr(2.6))), ("10s", 26, 50)),
+        ],
+    )
+    def test_a_share_in_a_time_of_its_own_keeps_what_is_not_edited(
+        self, cards: PoolRow, wanted: WantedShare, kept: tuple[str, int, int]
+    ) -> None:
+        share = {"name": "charge", "algorithm": "borrowing", "assured": 26, "ceiling": 50, "per": "10s"}
+        limit_set(policy="gold-charge", limit={**share, "parent": "cards"}, **FORCED)
+        shares_set(**CARDS, shares=[wanted], **FORCED)
+        found = row_fields(limit_of(Policy.objects.get(tenant__name="kite").name, "charge"))
+        assert (found["per"], found["assured"], found["ceiling"]) == kept
+
+    def test_a_small_share_in_a_time_of_its_own_is_not_lost(self, cards: PoolRow) -> None:
+        share = {"name": "charge", "algorithm": "borrowing", "assured": 4, "per": "10s", "parent": "cards"}
+        limit_set(policy="gold-charge", limit=share, **FORCED)
+        shares_set(**CARDS, shares=[WantedShare("kite", ceiling=5)], **FORCED)
+        assert assured(cards)["kite"] == 4
+
+    def test_a_share_with_decimals_is_kept_exactly(self, cards: PoolRow) -> None:
+        """Its burst and its weight are those of the whole units beside it."""
+        shares_set(**CARDS, shares=[WantedShare("kite", assured=Fraction("4.2"))], **FORCED)
+        found = row_fields(limit_of(Policy.objects.get(tenant__name="kite").name, "charge"))
+        names = ("assured", "per", "burst", "ceiling", "ceiling_burst", "weight")
+        assert [found[name] for name in names] == [21, "5s", 5, 300, 60, 4]
+        shares_set(**CARDS, shares=[WantedShare("kite", assured=Fraction("7.5"))], **FORCED)
+        found = row_fields(limit_of(Policy.objects.get(tenant__name="kite").name, "charge"))
+        assert [found[name] for name in names] == [15, "2s", 8, 120, 60, 8]
+
     def test_a_share_of_nothing_only_borrows(self, cards: PoolRow) -> None:
         shares_set(**CARDS, shares=[WantedShare("kite", assured=0, ceiling=None)], **FORCED)
         assert assured(cards)["kite"] == 0
@@ -90,6 +127,7 @@ class TestShares:
             ([WantedShare("kite", is_removed=True)], "comes from tier gold"),
             ([WantedShare("kite", assured=1), WantedShare("kite", assured=2)], "named twice"),
             ([WantedShare("kite", assured=90)], "the ceiling of kite, 60, is below"),
+            ([WantedShare("kite", assured=Fraction("1.2345678"))], "1.2345678 has more than 6 decimals; round it"),
             ([WantedShare("kite", limit="other", assured=1)], "has no share of cards"),
             ([], "name from 1 to 200 members"),
         ],
@@ -159,6 +197,13 @@ class TestNewMembers:
         tenants_create(tenants=[NewTenant("guest", "bare")], **SAID)
         member_add(**CARDS, tier="bare", fields={"assured": 5}, **FORCED)
         assert assured(cards)["guest"] == 5
+
+    def test_a_share_with_decimals_joins(self, cards: PoolRow) -> None:
+        tier_create(name="bare", label="", description="", **SAID)
+        tenants_create(tenants=[NewTenant("guest", "bare")], **SAID)
+        member_add(**CARDS, tenant="guest", fields={"assured": Fraction("0.4"), "ceiling": 2}, **FORCED)
+        [share] = [each for each in members_read(cards).shares if each.tenant == "guest"]
+        assert (share.assured(cards.algorithm), share.ceiling(cards.algorithm)) == (Fraction("0.4"), 2)
 
     def test_a_scope_that_the_pool_does_not_count_is_refused(self, cards: PoolRow) -> None:
         with pytest.raises(Refused, match="does not count on cards"):
