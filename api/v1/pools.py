@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from typing import Any, get_args
 
@@ -42,6 +43,14 @@ from tenants.models import TENANT_NAME, WORD, Tenant
 
 CARRY = "What happens to current usage: keep it, scale it in proportion to the limit, or reset it."
 IN_TIME = "In the time of the pool's rate (`per`)."
+CEILING = "Above 0, in the time of the pool's rate. null: none."
+
+
+class Units(Number):
+    """Decimals are kept exactly."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return Fraction(repr(super().to_internal_value(data)))
 
 
 class PoolOut(serializers.Serializer[Any]):
@@ -154,8 +163,8 @@ class ShareChange(Strict):
     tenant = Word(f"({TENANT_NAME})?", default="", help_text="Empty: a limit of everyone or of the tier.")
     limit = Word(f"({WORD})?", default="", help_text="Needed if the tenant has several shares.")
     endpoint = EndpointOrService(required=False, max_length=LONGEST_NAME, help_text="Likewise.")
-    guaranteed = Whole(required=False, min_value=0, max_value=EXACT_MAX, help_text=IN_TIME)
-    ceiling = Whole(required=False, allow_null=True, min_value=1, max_value=EXACT_MAX, help_text="null: none.")
+    guaranteed = Units(required=False, min_value=0, max_value=EXACT_MAX, help_text=IN_TIME)
+    ceiling = Units(required=False, allow_null=True, min_value=0, max_value=EXACT_MAX, help_text=CEILING)
     weight = Whole(required=False, allow_null=True, min_value=1, max_value=MOST_WEIGHT, help_text="null: the share.")
     remove = Flag(default=False, help_text="Takes the tenant's own share away; that of its tier holds again.")
 
@@ -170,8 +179,8 @@ class NewMember(Guarded):
     tenant = Word(TENANT_NAME, required=False, allow_null=True)
     limit = Word(f"({WORD})?", default="", help_text="The name of its limit; empty: as the other members have it.")
     endpoint = EndpointOrService(required=False, max_length=LONGEST_NAME, help_text="Where, if not where the pool is.")
-    guaranteed = Whole(min_value=0, max_value=EXACT_MAX, help_text=IN_TIME)
-    ceiling = Whole(required=False, allow_null=True, min_value=1, max_value=EXACT_MAX)
+    guaranteed = Units(min_value=0, max_value=EXACT_MAX, help_text=IN_TIME)
+    ceiling = Units(required=False, allow_null=True, min_value=0, max_value=EXACT_MAX, help_text=CEILING)
     weight = Whole(required=False, allow_null=True, min_value=1, max_value=MOST_WEIGHT)
 
     # Not for both.

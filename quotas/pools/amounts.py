@@ -37,6 +37,8 @@ def amounts_of(pool: Pool, share: Borrowing) -> Amounts:
 def amounts_after(present: Amounts, assured: Units, ceiling: Units | None) -> Amounts:
     """The present ones with what is given: KEEP, an amount or, of the ceiling, None."""
     most = None if ceiling is None else _given("ceiling", ceiling, present.ceiling)
+    if most == 0:
+        raise refuse("ceiling", "parameter", "ceiling must be above 0; leave it out for none")
     return Amounts(_given("assured", assured, present.assured) or Fraction(0), most)
 
 

@@ -44,6 +44,7 @@ class WantedShare:
     assured: Units = KEEP
     ceiling: Units | None = KEEP  # None: none
     weight: int | None = KEEP  # None: as its share
+    exactly: Borrowing | None = None  # instead of the amounts: all of its parameters
     is_removed: bool = False  # its own share goes; that of its tier holds again, if there is one
 
 
@@ -134,6 +135,8 @@ def _fields(pool: Pool, share: Share, row: Limit, wanted: WantedShare) -> dict[s
     amounts = amounts_after(amounts_of(pool, old), wanted.assured, wanted.ceiling)
     _check_ceiling(share, amounts)
     others = {name: value for name, value in row_fields(row).items() if name not in FIELDS[Borrowing.name]}
+    if wanted.exactly:
+        return {**others, **wanted.exactly.describe(), "parent": old.parent}
     fields = {**others, **share_fields(pool, old, amounts)}
     if wanted.weight != KEEP:
         fields["weight"] = wanted.weight

@@ -68,15 +68,15 @@ def busy() -> None:
     drained()
 
 
-def measured(shares: dict[str, int], revision: int) -> None:
+def measured(shares: dict[str, int], revision: int, share: Borrowing = FIXED) -> None:
     """A worker has proposed these shares, with twice as much as ceilings, and a smaller reserve."""
     pool = pool_read("everyone-charge", "cards")
     assert pool is not None
     members = tuple(
         MemberProposal(
-            PoolShare(name, 1, "charge", FIXED, scope=PAY), replace(FIXED, assured=share, ceiling=2 * share), ()
+            PoolShare(name, 1, "charge", FIXED, scope=PAY), replace(share, assured=assured, ceiling=2 * assured), ()
         )
-        for name, share in shares.items()
+        for name, assured in shares.items()
     )
     found = PoolProposal(pool.algorithm, replace(pool.algorithm, reserve=90), members, (), None, timezone.now())
     result = {"revision": revision, **found.json()}
@@ -350,6 +350,15 @@ class TestShares:
         assert "tick Apply anyway to confirm" in text
         assert "(force)" not in text
 
+    def test_a_share_with_decimals_is_saved_exactly_and_shown_again(self, owner: Client) -> None:
+        fields = rows(owner)
+        kite = index_of(fields, "kite")
+        fields |= {f"g-{kite}": "4.2", f"c-{kite}": "10.5"}
+        answer = owner.post(f"{CARDS}/shares", {**fields, "reason": "less", "force": "on"})
+        assert answer.status_code == 200, text_of(answer.content)
+        fields = rows(owner)
+        assert (fields[f"g-{index_of(fields, 'kite')}"], fields[f"c-{index_of(fields, 'kite')}"]) == ("4.2", "10.5")
+
     def test_an_own_share_is_removed(self, owner: Client) -> None:
         fields = rows(owner)
         fields[f"g-{index_of(fields, 'kite')}"] = "40"
@@ -363,7 +372,7 @@ class TestShares:
     @pytest.mark.parametrize(
         ("typed", "reason", "said"),
         [
-            ({"g": "many"}, "why", "Enter whole numbers for kite."),
+            ({"g": "many"}, "why", "Enter numbers such as 20 or 4.2 for kite."),
             ({"g": "90"}, "why", "The ceiling of kite, 60, is below its guaranteed share of 90; raise the ceiling"),
             ({}, "why", "No share was changed."),
             ({"g": "31"}, "", "Enter a reason."),
@@ -473,6 +482,25 @@ class TestRealDemand:
         }
         assert assured()["kite"] == 30
 
+    def test_what_is_left_as_proposed_is_saved_exactly_so(self, owner: Client) -> None:
+        """As its forecast was replayed: with its time and its bursts."""
+        proposed = Borrowing(4, 10 * SECOND_US, 3, 12, 7, 0, "cards")
+        measured({"kite": 42, "lagoon": 12}, revision=newest().number, share=proposed)
+        fields = rows(owner)
+        answer = owner.get(f"{CARDS}?shares=demand")
+        [number] = re.findall(r'name="demand" value="(\d+)"', text_of(answer.content))
+        shown = {row.share.tenant: row for row in answer.context["figures"].rows}
+        assert (shown["kite"].value, shown["kite"].ceiling_value) == (4.2, 8.4)
+        for name in ("kite", "lagoon"):
+            index = index_of(fields, name)
+            fields |= {f"g-{index}": f"{shown[name].value:g}", f"c-{index}": f"{shown[name].ceiling_value:g}"}
+        fields[f"g-{index_of(fields, 'lagoon')}"] = "2"
+        saved = owner.post(f"{CARDS}/shares", {**fields, "demand": number, "reason": "measured", "force": "on"})
+        assert saved.status_code == 200, text_of(saved.content)
+        now = {row.share.tenant: row.share.algorithm for row in owner.get(CARDS).context["figures"].rows}
+        assert now["kite"] == replace(proposed, assured=42, ceiling=84)
+        assert (now["lagoon"].assured, now["lagoon"].per_us, now["lagoon"].burst) == (10, 5 * SECOND_US, 2)
+
     def test_a_proposal_says_that_limits_have_changed_since(self, owner: Client) -> None:
         measured({"kite": 42}, revision=newest().number - 1)
         assert "Limits have changed since" in page(owner, f"{CARDS}?shares=demand")
@@ -504,10 +532,11 @@ class TestForms:
     @pytest.mark.parametrize(
         ("address", "typed", "said"),
         [
-            ("members/new", {"assured": ""}, "Enter what is guaranteed, a whole number. 0: it only borrows."),
-            ("members/new", {"assured": "many"}, "Guaranteed must be a whole number, such as 20."),
+            ("members/new", {"assured": ""}, "Enter what is guaranteed. 0: it only borrows."),
+            ("members/new", {"assured": "many"}, "Guaranteed must be a number, such as 20 or 4.2."),
+            ("members/new", {"assured": "1.2345678"}, "Guaranteed has more than 6 decimals. Round it."),
             ("members/new", {"assured": "-1"}, "Guaranteed must be at least 0."),
-            ("members/new", {"ceiling": "0"}, "Ceiling must be at least 1."),
+            ("members/new", {"ceiling": "0"}, "Ceiling must be above 0."),
             (
                 "members/new",
                 {"owner": "tenant", "tenant": "summit", "scope": "", "ceiling": "2"},

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -19,12 +20,15 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboards.conflicts import WatchedForm
-from dashboards.forms import CUT, RateField, ReasonedForm, number_of, outcome_toast, sentences_of
+from dashboards.forms import CUT, RateField, ReasonedForm, amount_typed, number_of, outcome_toast, sentences_of
+from dashboards.pages.pools.demand import Demand
 from dashboards.pages.pools.figures import row_key
 from dashboards.pages.pools.view import find_pool
 from dashboards.templatetags.numbers import unlocalized
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.base import counted
+from headroom_edge.algorithms.bucket import MOST_DECIMALS, MOST_DIGITS
+from headroom_edge.algorithms.sharing import Borrowing
 from headroom_edge.keys import OWN_TENANT
 from quotas.changes.commit import Outcome, Written, commit
 from quotas.changes.impact import Impact, OwnedCut
@@ -32,7 +36,8 @@ from quotas.changes.snapshot import POLICY, key_of
 from quotas.errors import Refused
 from quotas.models import Endpoint, Revision
 from quotas.policies.spec import EVERYWHERE
-from quotas.pools.amounts import KEEP
+from quotas.pools.amounts import KEEP, Units, amounts_of
+from quotas.pools.demand import demand_numbered
 from quotas.pools.members import shares_now
 from quotas.pools.queries import PoolRow, pool_read
 from quotas.pools.shares import (
@@ -44,6 +49,7 @@ from quotas.pools.shares import (
     promise_after,
     shares_set,
 )
+from quotas.pools.use import ShareKey
 from tenants.models import Tier
 
 OWNERS: Final = [("", "Everyone together"), ("tier", "Each tenant of a tier"), ("tenant", "One tenant")]
@@ -53,6 +59,7 @@ GUARANTEED: Final = {
     "assured share": "guaranteed share",
     "assured": "the guaranteed share",
 }
+LEAST: Final = "0.000001"  # above 0, with as many decimals as an amount may have
 PLACES: Final = "pool-places"  # the list of suggested endpoints
 MOST_SUGGESTED: Final = 200
 MOST_SAID: Final = 10  # limits that a confirmation lists
@@ -131,6 +138,20 @@ def _whole(label: str, least: int, required: str = "") -> forms.IntegerField:
     return forms.IntegerField(label=label, min_value=least, required=bool(required), error_messages=messages)
 
 
+def _amount(label: str, least: str, too_low: str, required: str = "") -> forms.DecimalField:
+    """`too_low`: what is said of less than the least."""
+    messages = {
+        "required": required,
+        "invalid": f"{label} must be a number, such as 20 or 4.2.",
+        "min_value": too_low,
+        "max_decimal_places": f"{label} has more than {MOST_DECIMALS} decimals. Round it.",
+        "max_digits": f"{label} has too many digits. Round it.",
+        "max_whole_digits": f"{label} is too high.",
+    }
+    bounds = {"min_value": Decimal(least), "max_digits": MOST_DIGITS, "decimal_places": MOST_DECIMALS}
+    return forms.DecimalField(label=label, required=bool(required), error_messages=messages, **bounds)
+
+
 def _text(label: str, longest: int, required: str = "", **more: Any) -> forms.CharField:
     messages = {"required": required, "max_length": f"Shorten it to {longest} characters."}
     return forms.CharField(label=label, max_length=longest, required=bool(required), error_messages=messages, **more)
@@ -192,23 +213,37 @@ class OwnedForm(SharingForm):
         return data
 
 
-def shares_of(posted: QueryDict) -> list[WantedShare] | str:
+def shares_of(pool: PoolRow, posted: QueryDict) -> list[WantedShare] | str:
     """The rows of the table that were changed; a sentence if one cannot be read."""
-    found = []
+    found, proposed = [], _proposed(pool, posted)
     for index, key in _rows(posted):
         tenant, _, rest = key.partition("|")
         scope, _, limit = rest.rpartition("|")
         share = WantedShare(tenant, limit, scope)
-        if posted.get(f"r-{index}"):
-            found.append(WantedShare(tenant, limit, scope, is_removed=True))
-            continue
+        proposal = proposed.get((tenant, scope, limit))
         assured, ceiling = _changed(posted, "g", index), _changed(posted, "c", index)
-        if "" in (assured, ceiling):
-            return f"Enter whole numbers for {tenant or limit}."
-        if (assured, ceiling) != (KEEP, KEEP):
-            given = {"assured": assured, "ceiling": ceiling}
-            found.append(WantedShare(share.tenant, share.limit, share.scope, **given))  # type: ignore[arg-type]
+        if posted.get(f"r-{index}"):
+            found.append(replace(share, is_removed=True))
+        elif "" in (assured, ceiling):
+            return f"Enter numbers such as 20 or 4.2 for {tenant or limit}."
+        elif proposal and _is_left(pool, posted, index, proposal):
+            found.append(replace(share, exactly=proposal))
+        elif (assured, ceiling) != (KEEP, KEEP):
+            found.append(replace(share, assured=assured, ceiling=ceiling))  # type: ignore[arg-type]
     return found
+
+
+def _proposed(pool: PoolRow, posted: QueryDict) -> Mapping[ShareKey, Borrowing]:
+    """The proposal that filled in the table; empty: none did."""
+    number = number_of(posted.get("demand", ""))
+    return Demand(demand_numbered(pool, number)).proposed if number is not None else {}
+
+
+def _is_left(pool: PoolRow, posted: QueryDict, index: int, proposal: Borrowing) -> bool:
+    """Whether the row has what was filled in."""
+    amounts = amounts_of(pool.algorithm, proposal)
+    typed = [posted.get(f"{name}-{index}", "").strip() for name in ("g", "c")]
+    return typed == [_shown(amounts.assured), _shown(amounts.ceiling)]
 
 
 def _rows(posted: QueryDict) -> Iterator[tuple[int, str]]:
@@ -218,7 +253,7 @@ def _rows(posted: QueryDict) -> Iterator[tuple[int, str]]:
             yield index, key
 
 
-def _changed(posted: QueryDict, name: str, index: int) -> int | str | None:
+def _changed(posted: QueryDict, name: str, index: int) -> Units | str | None:
     """KEEP: as it was. None: no ceiling. Empty: it cannot be read."""
     if f"{name}-{index}" not in posted:
         return KEEP  # a row that cannot be edited
@@ -227,15 +262,16 @@ def _changed(posted: QueryDict, name: str, index: int) -> int | str | None:
         return KEEP
     if not typed and name == "c":
         return None
-    number = number_of(typed.replace(",", ""))
-    return "" if number is None else number
+    number = amount_typed(typed)
+    return "" if number is None or isinstance(number, str) else Fraction(repr(number))
 
 
 @require_POST
 def pool_plan(request: HttpRequest, name: str, limit: str) -> HttpResponse:
     """What saving these shares would do."""
-    wanted = shares_of(request.POST)
-    told = {"problems": [wanted]} if isinstance(wanted, str) else _told(request, find_pool(name, limit), wanted)
+    pool = find_pool(name, limit)
+    wanted = shares_of(pool, request.POST)
+    told = {"problems": [wanted]} if isinstance(wanted, str) else _told(request, pool, wanted)
     return render(request, "dashboards/pools/told.html", told)
 
 
@@ -255,7 +291,7 @@ def _told(request: HttpRequest, pool: PoolRow, wanted: list[WantedShare]) -> dic
 def pool_shares(request: HttpRequest, name: str, limit: str) -> HttpResponse:
     """Saves all shares that were changed, in one revision."""
     pool = find_pool(name, limit)
-    form, wanted = SharesForm(request.POST), shares_of(request.POST)
+    form, wanted = SharesForm(request.POST), shares_of(pool, request.POST)
     form.watch(form.saved(pool), key_of(POLICY, pool.policy))
     told: dict[str, Any] = {}
     if form.conflict:
@@ -359,8 +395,10 @@ class MemberForm(OwnedForm):
         error_messages=dict.fromkeys(("required", "invalid_choice"), "Choose a tenant or a tier."),
     )
     scope = _text("On", 128)
-    assured = _whole("Guaranteed", 0, "Enter what is guaranteed, a whole number. 0: it only borrows.")
-    ceiling = _whole("Ceiling", 1)
+    assured = _amount(
+        "Guaranteed", "0", "Guaranteed must be at least 0.", "Enter what is guaranteed. 0: it only borrows."
+    )
+    ceiling = _amount("Ceiling", LEAST, "Ceiling must be above 0.")
     force = forms.BooleanField(label="Apply anyway: I have reviewed these cuts", required=False)
 
     field_order = ("owner", "tenant", "tier", "scope", "assured", "ceiling", "force", "reason")
@@ -412,7 +450,7 @@ def pool_member_new(request: HttpRequest, name: str, limit: str) -> HttpResponse
     if form.is_bound and form.is_valid():
         data = form.cleaned_data
         tier, tenant = _owner(data)
-        fields = {key: data[key] for key in ("assured", "ceiling") if data.get(key) is not None}
+        fields = {key: Fraction(data[key]) for key in ("assured", "ceiling") if data.get(key) is not None}
         add = partial(member_add, policy=name, limit=limit, fields=fields, scope=data["scope"])
         act = partial(add, tier=tier, tenant=tenant)
         if _saved(request, form, act) is not None:

@@ -7,6 +7,7 @@ const WAIT_MS = 400;
 const LABEL_GAP = 18;  // px of a part that its label leaves to the handles
 const rate = Number(form?.dataset.rate), unit = form?.dataset.unit;
 const shown = (value) => Number(value.toFixed(2)).toLocaleString("en");
+const exact = (value) => Number(value.toFixed(6));  // 0.1 + 0.2 is 0.3; more decimals are refused
 let timer;
 
 const field = (name, index) => form.elements[`${name}-${index}`];
@@ -86,8 +87,8 @@ function move(i, by) {
   const room = right === undefined ? Math.max(0, rate - total()) : valueOf(right);
   const step = Math.max(-valueOf(left), Math.min(room, by));
   if (!step) return;
-  field("g", left).value = valueOf(left) + step;
-  if (right !== undefined) field("g", right).value = valueOf(right) - step;
+  field("g", left).value = exact(valueOf(left) + step);
+  if (right !== undefined) field("g", right).value = exact(valueOf(right) - step);
   keepCeiling(left);
   if (right !== undefined) keepCeiling(right);
   draw();
