@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from django.http import Http404
 from django.urls import reverse
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,6 +19,7 @@ from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, cursor_read, cursor_written, order_field
 from api.preconditions import shown
 from headroom_edge.algorithms.base import EXACT_MAX, SECOND_US, format_duration
+from headroom_edge.algorithms.bucket import RATE
 from headroom_edge.algorithms.sharing import MOST_WEIGHT
 from quotas.errors import refuse
 from quotas.policies.chains import Promise
@@ -33,14 +35,15 @@ from quotas.pools.shares import (
     member_add,
     pool_create,
     pool_set,
-    promise_after,
     promise_with_member,
     promise_with_pool,
+    shares_plan,
     shares_set,
 )
 from quotas.pools.use import Amount, PoolUse, use_read
 from tenants.models import TENANT_NAME, WORD, Tenant
 
+LONGEST_RATE = 40
 CARRY = "What happens to current usage: keep it, scale it in proportion to the limit, or reset it."
 IN_TIME = "In the time of the pool's rate (`per`)."
 CEILING = "Above 0, in the time of the pool's rate. null: none."
@@ -135,10 +138,18 @@ class EndpointOrService(Text):
     stated = {"pattern": POLICY_FIELDS["endpoint"]["pattern"]}
 
 
+@extend_schema_field(RATE.schema())
+class TypedRate(Number):
+    """A number, or text that names its time: `4.2/10s`."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data if isinstance(data, str) and len(data) <= LONGEST_RATE else super().to_internal_value(data)
+
+
 class PoolChange(Guarded):
     """Fields that are left out stay as they are."""
 
-    rate = Number(required=False, min_value=0, help_text="Units per `per`.")
+    rate = TypedRate(required=False, help_text="Units per `per`; `4.2/10s` has its own `per`.")
     burst = Whole(required=False, min_value=1, max_value=EXACT_MAX)
     reserve = Whole(required=False, min_value=0, max_value=EXACT_MAX)
     carry = Choice(choices=CARRIES, default="keep", help_text=CARRY)
@@ -279,7 +290,7 @@ class PoolMembers(APIView):
         who = permitted(request, fields)
         wanted = [_wanted(each) for each in fields["shares"]]
         write = partial(shares_set, policy=name, limit=limit, shares=wanted, carry=fields["carry"])
-        more = _warned(partial(promise_after, pool, wanted))
+        more = _warned(lambda: shares_plan(pool, wanted).promise)
         return changed(request, Edit(write, who, lambda _: _now(name, limit), lambda: _now(name, limit), more=more))
 
 
@@ -303,7 +314,7 @@ def _wanted(fields: dict[str, Any]) -> WantedShare:
 def _rated(fields: dict[str, Any]) -> dict[str, Any]:
     """A whole rate as a whole number."""
     rate = fields.get("rate")
-    return fields if rate is None or rate != int(rate) else {**fields, "rate": int(rate)}
+    return fields if not isinstance(rate, float) or rate != int(rate) else {**fields, "rate": int(rate)}
 
 
 def _found(policy: str, limit: str) -> PoolRow:

@@ -14,7 +14,7 @@ from typing import Any, Final, Unpack
 from django.db.models import Exists, OuterRef
 
 from headroom_edge.algorithms import FIELDS
-from headroom_edge.algorithms.base import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US, ParameterError
 from headroom_edge.algorithms.sharing import Borrowing, Pool
 from quotas.changes.draft import Permits
 from quotas.errors import refuse
@@ -25,8 +25,9 @@ from quotas.policies.edit import find_limit, find_policy
 from quotas.policies.limit_codec import row_fields
 from quotas.policies.spec import EVERYWHERE, Carry
 from quotas.pools.amounts import KEEP, Amounts, Units, amount_words, amounts_after, amounts_of, share_fields
-from quotas.pools.members import Share, members_read, shares_of
+from quotas.pools.members import Members, Share, every_share, members_read, shares_of, tenant_members
 from quotas.pools.queries import PoolRow, covers, pool_read, sharing_limits
+from quotas.pools.use import ShareKey, key_of
 from tenants.models import Tenant
 
 Fields = Mapping[str, Any]
@@ -68,21 +69,36 @@ def shares_set(
 ) -> Revision | None:
     """Members that are not named stay as they are."""
     pool = find_pool(policy, limit)
-    edits = share_edits(pool, shares)
+    edits = [each.edit for each in share_edits(pool, shares)]
     return limits_set(edits=edits, author=author, reason=reason, carry=carry, **permits)
 
 
-def share_edits(pool: PoolRow, wanted: Sequence[WantedShare]) -> list[Edit]:
+@dataclass(frozen=True, slots=True)
+class ShareEdit:
+    share: Share  # as it is now
+    edit: Edit
+
+
+def share_edits(pool: PoolRow, wanted: Sequence[WantedShare], members: Members | None = None) -> list[ShareEdit]:
+    """`members`: a page of them that is read already."""
     if not wanted or len(wanted) > MOST_SHARES:
         raise refuse("shares", "count", f"name from 1 to {MOST_SHARES} members; split a larger edit")
-    present = shares_of(pool, sorted({each.tenant for each in wanted if each.tenant}))
+    present = _known(pool, members, sorted({each.tenant for each in wanted if each.tenant}))
     chosen = [(each, _present(pool, each, present)) for each in wanted]
     rows = _rows([share for _, share in chosen])
-    edits = [_edit(pool, each, share, rows[share.policy, share.limit]) for each, share in chosen]
-    places = [(edit.place, edit.name) for edit in edits]
+    edits = [ShareEdit(share, _edit(pool, each, share, rows[share.policy, share.limit])) for each, share in chosen]
+    places = [(each.edit.place, each.edit.name) for each in edits]
     if len(set(places)) < len(places):
         raise refuse("shares", "twice", "a member is named twice; name each member once")
     return edits
+
+
+def _known(pool: PoolRow, members: Members | None, tenants: Sequence[str]) -> list[Share]:
+    """The shares of these tenants and of everyone. They are read only if the page of members lacks a tenant."""
+    here = {share.tenant for share in members.shares} if members else set()
+    if members is None or (pool.kind == "shared" and not here.issuperset(tenants)):
+        return shares_of(pool, tenants)
+    return every_share((*members.nodes, *members.shares))
 
 
 def _present(pool: PoolRow, wanted: WantedShare, shares: Sequence[Share]) -> Share:
@@ -126,7 +142,16 @@ def _edit(pool: PoolRow, wanted: WantedShare, share: Share, row: Limit) -> Edit:
             message = f"the share of {tenant} comes from {share.source}; change it there, or give it a share of its own"
             raise refuse("shares", "not_own", message)
         return edit
-    return replace(edit, fields=_fields(pool.algorithm, share, row, wanted))
+    fields = _fields(pool.algorithm, share, row, wanted)
+    try:
+        _borrowing(fields)
+    except ParameterError as error:
+        raise refuse(error.field, error.code, f"the share of {_whose(share)}: {error.message}") from None
+    return replace(edit, fields=fields)
+
+
+def _whose(share: Share) -> str:
+    return share.tenant or f"limit {share.limit}"
 
 
 def _fields(pool: Pool, share: Share, row: Limit, wanted: WantedShare) -> dict[str, Any]:
@@ -148,32 +173,53 @@ def _fields(pool: Pool, share: Share, row: Limit, wanted: WantedShare) -> dict[s
 def _check_ceiling(share: Share, amounts: Amounts) -> None:
     """The algorithm refuses it too, but does not know whose it is."""
     if amounts.ceiling is not None and amounts.ceiling < amounts.assured:
-        whose = share.tenant or f"limit {share.limit}"
         raise refuse(
             "ceiling",
             "parameter",
-            f"the ceiling of {whose}, {amount_words(amounts.ceiling)}, is below its guaranteed share of "
+            f"the ceiling of {_whose(share)}, {amount_words(amounts.ceiling)}, is below its guaranteed share of "
             f"{amount_words(amounts.assured)}; raise the ceiling, or lower the share",
         )
 
 
-def promise_after(pool: PoolRow, wanted: Sequence[WantedShare]) -> Promise:
-    """What the pool will have promised with these shares. Own shares that are removed are not counted out."""
-    told = members_read(pool).promise
-    present = shares_of(pool, sorted({each.tenant for each in wanted if each.tenant}))
-    chosen = [(each, _present(pool, each, present)) for each in wanted]
-    rows = _rows([share for _, share in chosen])
-    for each, share in chosen:
-        if share.parent != pool.name or each.is_removed:
-            continue
-        fields = _fields(pool.algorithm, share, rows[share.policy, share.limit], each)
-        told = _with(_with(told, _borrowing(fields)), share.algorithm, -1)
-    return told
+@dataclass(frozen=True, slots=True)
+class SharesPlan:
+    """An edit of shares that is not written yet."""
+
+    edits: list[Edit]
+    promise: Promise  # what the pool will have promised
+
+
+def shares_plan(pool: PoolRow, wanted: Sequence[WantedShare]) -> SharesPlan:
+    members = members_read(pool)
+    edits = share_edits(pool, wanted, members)
+    near = [each for each in edits if each.share.parent == pool.name]
+    inherited = _inherited(pool, [each.share for each in near if each.edit.fields is None and each.share.is_own])
+    told = members.promise
+    for each in near:
+        told = _with(told, each.share.algorithm, -1)
+        after = inherited.get(key_of(each.share)) if each.edit.fields is None else _borrowing(each.edit.fields)
+        told = _with(told, after) if after else told
+    return SharesPlan([each.edit for each in edits], told)
+
+
+def _inherited(pool: PoolRow, shares: Sequence[Share]) -> dict[ShareKey, Borrowing]:
+    """What their tiers give the tenants once these shares of their own are gone."""
+    if not shares:
+        return {}
+    tenants = Tenant.objects.filter(name__in={share.tenant for share in shares})
+    tiers = dict(tenants.values_list("name", "tier"))
+    rows = sharing_limits().exclude(mode="off").filter(algorithm=Borrowing.name, parameters__parent=pool.name)
+    found = {
+        (row.policy.tier_id, row.policy.scope, row.name.name): Borrowing.parse(dict(row.parameters))
+        for row in rows.filter(policy__tier__in=tiers.values(), name__name__in={share.limit for share in shares})
+    }
+    keys = {key_of(share): (tiers[share.tenant], share.scope, share.limit) for share in shares}
+    return {key: found[place] for key, place in keys.items() if place in found}
 
 
 def promise_with_pool(pool: PoolRow, fields: Fields) -> Promise:
     """What the pool will have promised with these parameters."""
-    wanted = {**row_fields(pool.row), **fields}
+    wanted = _pool_fields(pool, fields)
     new = Pool.parse({name: wanted[name] for name in FIELDS[Pool.name] if name in wanted})
     rate = Fraction(new.rate * SECOND_US, new.per_us)
     return replace(members_read(pool).promise, rate=rate, reserve=new.reserve)
@@ -183,13 +229,14 @@ def promise_with_member(
     pool: PoolRow, *, fields: Fields, tier: str | None, tenant: str | None, name: str = "", scope: str = ""
 ) -> Promise:
     """What the pool will have promised with this member, as `member_add` takes it."""
-    told = members_read(pool).promise
+    is_inside = tenant is not None and pool.kind != "shared"
+    members = tenant_members(pool, str(tenant)) if is_inside else members_read(pool)
     new = _borrowing(_new_fields(pool, pool.name, fields))
     limit, place = name or usual_name(pool), scope or pool.scope
     if tier and pool.kind == "shared":
-        return _with(told, new, _without_own(tier, limit, place))
-    present = shares_of(pool, [tenant]) if tenant and pool.kind == "shared" else []
-    for share in present:
+        return _with(members.promise, new, _without_own(tier, limit, place))
+    told = members.promise
+    for share in _known(pool, members, [tenant]) if tenant else []:
         if (share.tenant, share.limit, share.scope, share.parent) == (tenant, limit, place, pool.name):
             told = _with(told, share.algorithm, -1)  # it replaces that of its tier
     return _with(told, new)
@@ -223,9 +270,17 @@ def pool_set(
 ) -> Revision | None:
     """`fields`: any of rate, per, burst and reserve."""
     pool = find_pool(policy, limit)
-    wanted = {**row_fields(pool.row), **fields}
+    wanted = _pool_fields(pool, fields)
     edit = Edit(pool.tier, pool.scope, pool.name, wanted, tenant=pool.tenant)
     return limits_set(edits=[edit], author=author, reason=reason, carry=carry, **permits)
+
+
+def _pool_fields(pool: PoolRow, fields: Fields) -> dict[str, Any]:
+    """The pool as it is, with these fields. A rate such as `4.2/10s` has its own time."""
+    wanted = {**row_fields(pool.row), **fields}
+    if "/" in str(fields.get("rate")):
+        wanted.pop("per", None)
+    return wanted
 
 
 def pool_create(

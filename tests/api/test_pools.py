@@ -193,6 +193,12 @@ class TestChanging:
         answer = operator.patch(CARDS, {"rate": 120, "reserve": 80, **WHY}, format="json")
         assert (answer.json()["rate"], answer.json()["reserve"], answer.json()["burst"]) == (120, 80, 200)
 
+    def test_a_rate_may_name_its_time(self, operator: APIClient) -> None:
+        answer = operator.patch(CARDS, {"rate": "1200/10s", **WHY}, format="json")
+        assert (answer.json()["rate"], answer.json()["per"]) == (1200, "10s")
+        answer = operator.patch(CARDS, {"rate": "fast", **WHY}, format="json")
+        assert (answer.status_code, answer.json()["field"]) == (422, "rate")
+
     def test_a_pool_is_made_and_gets_a_member(self, operator: APIClient) -> None:
         fields = {"name": "exports", "endpoint": "payments:refund", "rate": 10, "force": True, **WHY}
         made = operator.post("/v1/pools", fields, format="json")

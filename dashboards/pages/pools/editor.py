@@ -34,6 +34,7 @@ from quotas.changes.commit import Outcome, Written, commit
 from quotas.changes.impact import Impact, OwnedCut
 from quotas.changes.snapshot import POLICY, key_of
 from quotas.errors import Refused
+from quotas.matrix.edit import limits_plan
 from quotas.models import Endpoint, Revision
 from quotas.policies.spec import EVERYWHERE
 from quotas.pools.amounts import KEEP, Units, amounts_of
@@ -46,7 +47,7 @@ from quotas.pools.shares import (
     member_add,
     pool_create,
     pool_set,
-    promise_after,
+    shares_plan,
     shares_set,
 )
 from quotas.pools.use import ShareKey
@@ -95,8 +96,7 @@ class SharesForm(SharingForm, WatchedForm):
         super().__init__({**posted.dict(), "seen": json.dumps(seen)})
         self.watched = tuple(watched)
         self.policies: set[str] = set()
-        for index, key in self.rows.items():
-            whose = next(filter(None, key.split("|")), "")
+        for index, whose in _names(self.rows).items():
             self.fields[f"g-{index}"] = forms.CharField(required=False, label=f"the share of {whose}")
             self.fields[f"c-{index}"] = forms.CharField(required=False, label=f"the ceiling of {whose}")
 
@@ -136,6 +136,13 @@ def _whole(label: str, least: int, required: str = "") -> forms.IntegerField:
         "min_value": f"{label} must be at least {least}.",
     }
     return forms.IntegerField(label=label, min_value=least, required=bool(required), error_messages=messages)
+
+
+def _names(rows: Mapping[int, str]) -> dict[int, str]:
+    """Whose share each row is: the tenant or the limit, with the place if one has several."""
+    parts = {index: (key.partition("|")[0] or key.rpartition("|")[2], key.split("|")[1]) for index, key in rows.items()}
+    names = [name for name, _ in parts.values()]
+    return {index: f"{name} on {scope}" if names.count(name) > 1 else name for index, (name, scope) in parts.items()}
 
 
 def _amount(label: str, least: str, too_low: str, required: str = "") -> forms.DecimalField:
@@ -279,12 +286,12 @@ def _told(request: HttpRequest, pool: PoolRow, wanted: list[WantedShare]) -> dic
     """The dry run, as told.html shows it."""
     if not wanted:
         return {}
-    plan = partial(shares_set, policy=pool.policy, limit=pool.name, shares=wanted, reason="dry run", force=True)
     try:
-        found = commit(partial(plan, author=principal_of(request).actor), "dry_run")
-        return {"found": found, "warnings": promise_after(pool, wanted).warnings}
+        plan = shares_plan(pool, wanted)
+        found = limits_plan(edits=plan.edits, author=principal_of(request).actor)
     except Refused as refused:
         return {"problems": sentences_of(page_words(refused))}
+    return {"found": found, "warnings": plan.promise.warnings}
 
 
 @require_POST

@@ -18,7 +18,18 @@ from quotas.policies.edit import limit_set
 from quotas.policies.limit_codec import row_fields
 from quotas.pools.members import members_read
 from quotas.pools.queries import PoolRow, pool_read
-from quotas.pools.shares import WantedShare, evenly, member_add, pool_create, pool_set, share_edits, shares_set
+from quotas.pools.shares import (
+    WantedShare,
+    evenly,
+    member_add,
+    pool_create,
+    pool_set,
+    promise_with_member,
+    promise_with_pool,
+    share_edits,
+    shares_plan,
+    shares_set,
+)
 from quotas.tenants import NewTenant, tenants_create, tier_create
 from tests.quotas.pools.world import make_pool_world, make_team_world
 from tests.quotas.world import FORCED, PAY, SAID, limit_of, newest
@@ -153,6 +164,18 @@ class TestShares:
         found = evenly(cards, members_read(cards).shares)
         assert [each.assured for each in found] == [34, 33, 33]
 
+    def test_a_share_that_is_removed_is_counted_as_that_of_its_tier(self, cards: PoolRow) -> None:
+        shares_set(**CARDS, shares=[WantedShare("kite", assured=90, ceiling=90)], **FORCED)
+        assert shares_plan(cards, [WantedShare("kite", assured=91, ceiling=91)]).promise.percent < 100
+        assert shares_plan(cards, [WantedShare("kite", is_removed=True)]).promise.assured == 80
+
+    def test_a_plan_reads_the_members_once(self, cards: PoolRow) -> None:
+        with CaptureQueriesContext(connection) as members:
+            members_read(cards)
+        with CaptureQueriesContext(connection) as planned:
+            shares_plan(cards, [WantedShare("kite", assured=31)])
+        assert len(planned) == len(members) + 1
+
     def test_children_of_a_tiers_pool_are_edited_where_they_are_written(self, valkey: object) -> None:
         make_team_world()
         shares_set(policy="plain-all", limit="org", shares=[WantedShare(limit="key", assured=25)], **FORCED)
@@ -165,6 +188,13 @@ class TestPools:
         found = pool_read("everyone-charge", "cards")
         assert found is not None
         assert (found.rate, found.algorithm.burst, found.algorithm.reserve) == (120, 200, 80)
+
+    def test_a_rate_that_names_its_time_needs_no_other(self, cards: PoolRow) -> None:
+        pool_set(**CARDS, fields={"rate": "4.2/10s"}, **FORCED)
+        found = pool_read("everyone-charge", "cards")
+        assert found is not None
+        assert (found.rate, found.seconds) == (4.2, 10)
+        assert promise_with_pool(found, {"rate": "60/1m"}).rate == 1
 
     def test_a_new_pool_makes_a_policy_or_joins_one(self, cards: PoolRow) -> None:
         made = pool_create(name="exports", endpoint="payments:refund", fields={"rate": 10}, **FORCED)
@@ -197,6 +227,13 @@ class TestNewMembers:
         tenants_create(tenants=[NewTenant("guest", "bare")], **SAID)
         member_add(**CARDS, tier="bare", fields={"assured": 5}, **FORCED)
         assert assured(cards)["guest"] == 5
+
+    def test_a_tenants_share_of_its_tiers_pool_replaces_the_tiers(self, valkey: object) -> None:
+        make_team_world()
+        found = pool_read("plain-all", "org")
+        assert found is not None
+        fields = {"assured": 300, "ceiling": 800}
+        assert promise_with_member(found, fields=fields, tier=None, tenant="acme", name="team").assured == 300
 
     def test_a_share_with_decimals_joins(self, cards: PoolRow) -> None:
         tier_create(name="bare", label="", description="", **SAID)
