@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from django.contrib.postgres.aggregates import StringAgg
 from django.db.models import Case, Max, Q, QuerySet, TextField, Value, When
@@ -14,7 +14,7 @@ from django.db.models.functions import MD5, Cast, Concat
 
 from headroom_edge.algorithms.base import SECOND_US, per_text
 from headroom_edge.algorithms.sharing import Borrowing, Pool
-from quotas.models import Endpoint, Limit
+from quotas.models import Endpoint, Limit, Revision
 from quotas.policies.limit_codec import row_limit
 from quotas.policies.spec import EVERYWHERE
 from tenants.models import Tenant
@@ -169,6 +169,19 @@ def pool_state(pool: PoolRow, lenders: Sequence[str]) -> PoolState:
     one = Concat(Cast("pk", TextField()), Value(":", TextField()), Cast("changed_revision", TextField()))
     found = rows.aggregate(newest=Max("changed_revision"), version=MD5(StringAgg(one, ",", order_by="pk")))
     return PoolState(int(found["newest"] or 0), str(found["version"] or "")[:16])
+
+
+def is_change_of(pool: PoolRow, lenders: Collection[str], number: int) -> bool:
+    """Whether this revision touched a limit that borrows from one of these, also if it is gone since."""
+    row = Revision.objects.filter(number=number).only("before", "after").first()
+    states = [state for side in (row.before, row.after) for state in side.values()] if row else []
+    limits = [limit for state in states if state and "limits" in state for limit in _limits_within(pool, state)]
+    return any(limit.get("parent") in lenders for limit in limits)
+
+
+def _limits_within(pool: PoolRow, policy: Mapping[str, Any]) -> Collection[Mapping[str, Any]]:
+    limits: Mapping[str, Mapping[str, Any]] = policy["limits"] if covers(pool.scope, policy["endpoint"]) else {}
+    return limits.values()
 
 
 def pools_named(text: str, most: int) -> list[PoolRow]:

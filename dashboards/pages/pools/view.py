@@ -36,7 +36,7 @@ from quotas.models.revision import newest_revision_number
 from quotas.pools.amounts import KEEP
 from quotas.pools.demand import demand_ask, demand_newest
 from quotas.pools.members import ORDERS, Members, every_share, members_read, tenant_members
-from quotas.pools.queries import PoolRow, pool_read, pools_found
+from quotas.pools.queries import PoolRow, is_change_of, pool_read, pools_found
 from quotas.pools.shares import evenly
 from quotas.pools.use import DAY, ShareKey, causes_read, history_read, use_read, uses_now
 from quotas.tasks import task_send
@@ -193,6 +193,9 @@ def _changed(request: HttpRequest, page: PoolPage) -> Revision | None:
     shares = every_share((*page.members.nodes, *page.members.shares))
     policies = {page.pool.policy, *(share.policy for share in shares)}
     saved = number_of(request.GET.get("saved", ""))
+    lenders = [page.pool.name, *(node.limit for node in page.members.nodes)]
+    if saved is not None and not is_change_of(page.pool, lenders, saved):
+        saved = None
     return newest_change([key_of(POLICY, name) for name in policies], also=saved)
 
 
