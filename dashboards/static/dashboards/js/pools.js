@@ -12,7 +12,13 @@ let timer;
 
 const field = (name, index) => form.elements[`${name}-${index}`];
 const rows = () => $$('input[name^="k-"]', form).map((input) => Number(input.name.slice(2)));
-const nameOf = (index) => field("k", index).value.split("|").filter(Boolean)[0];
+
+// The tenant or the limit, with the place if one has several shares.
+function nameOf(index) {
+  const name = (row) => { const [tenant, , limit] = field("k", row).value.split("|"); return tenant || limit; };
+  const isOne = rows().filter((row) => name(row) === name(index)).length === 1;
+  return isOne ? name(index) : `${name(index)} on ${field("k", index).value.split("|")[1]}`;
+}
 
 // What was changed, in words: "kite 30 → 40".
 function changes() {
