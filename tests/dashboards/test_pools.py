@@ -10,6 +10,7 @@ from html import unescape
 
 import pytest
 from django.db import connection
+from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -302,6 +303,15 @@ class TestShares:
             answer = owner.post(f"{CARDS}/shares", {**fields, "reason": "a try", "force": "on"})
         assert f"Undo r{newest().number}<" in page(owner, answer["HX-Redirect"])
 
+    def test_a_revision_that_changed_something_else_is_not_offered_to_be_undone(self, owner: Client) -> None:
+        last = newest().number
+        pool_create(name="exports", endpoint="payments:refund", fields={"rate": 10}, **FORCED)
+        other = newest().number
+        for number in (other, other + 1):
+            text = page(owner, f"{CARDS}?saved={number}")
+            assert f"Undo r{number}<" not in text
+            assert f"Undo r{last}<" in text
+
     def test_a_viewer_sees_the_last_change_and_cannot_undo_it(self, owner: Client) -> None:
         text = page(signed_in("vera", "viewer"), CARDS)
         assert "Last change:" in text
@@ -404,6 +414,15 @@ class TestShares:
         fields |= {f"was-g-{kite}": "35", f"was-g-{lagoon}": "25", f"g-{lagoon}": "25"}
         owner.post(f"{CARDS}/shares", {**fields, "reason": "mine", "force": "on"})
         assert assured() == {"kite": 40, "lagoon": 25, "summit": 20}
+
+    def test_a_conflict_names_rows_by_tenant_or_limit(self) -> None:
+        """With the place where one has several shares."""
+        keys = ["kite|payments:charge|charge", "|*|node", "kite|payments:refund|charge"]
+        posted = QueryDict(mutable=True)
+        posted.update({f"k-{i}": key for i, key in enumerate(keys)} | {f"g-{i}": "1" for i in range(3)})
+        labels = [SharesForm(posted)[f"g-{i}"].label for i in range(3)]
+        named = ["kite on payments:charge", "node", "kite on payments:refund"]
+        assert labels == [f"the share of {name}" for name in named]
 
     def test_of_two_who_save_at_the_same_moment_one_is_told(
         self, owner: Client, monkeypatch: pytest.MonkeyPatch
@@ -621,6 +640,13 @@ class TestForms:
         pool = pool_read("everyone-charge", "cards")
         assert pool is not None
         assert (pool.rate, pool.algorithm.reserve) == (120, 90)
+
+    def test_a_rate_is_edited_as_its_hint_says(self, owner: Client) -> None:
+        fields = {"rate": "1,200/10s", "burst": "200", "reserve": "90", "reason": "more"}
+        assert owner.post(f"{CARDS}/edit", fields)["Location"] == CARDS
+        pool = pool_read("everyone-charge", "cards")
+        assert pool is not None
+        assert (pool.rate, pool.seconds) == (1200, 10)
 
     @pytest.mark.parametrize(
         ("fields", "said"),

@@ -285,7 +285,7 @@ def pool_chart(pool: PoolRow, history: PoolHistory) -> PoolChart | None:
             )
             for i, moment in reversed(list(enumerate(moments)))
         ],
-        ticks=[Tick(f"{100 * (1 - part / 4):.2f}%", f"{top * part / 4:g}") for part in range(5)],
+        ticks=[Tick(f"{100 * (1 - part / 4):.2f}%", number(top * part / 4)) for part in range(5)],
         hours=list(_hours([moment.start for moment in moments], step)),
         line=f"{100 * (1 - pool.rate / top):.2f}%",
         gaps=list(_unknown(known)),
@@ -373,7 +373,7 @@ def _hours(starts: Sequence[datetime], step: float) -> Iterator[Tick]:
 def head_sentence(pool: PoolRow, members: Members, figures: PoolFigures, *, is_unowned: bool = False) -> str:
     """Who shares what, and who borrows most right now."""
     who = _who(pool, members)
-    rate = f"{pool.rate:,.4g} {pool.unit_words}"
+    rate = f"{number(pool.rate)} {pool.unit_words}"
     text = f"{who} {rate} on {pool.place_words}."
     if is_unowned:
         return f"{text} No tenant has this pool."
@@ -383,7 +383,7 @@ def head_sentence(pool: PoolRow, members: Members, figures: PoolFigures, *, is_u
         return f"{text} Right now nobody borrows."
     borrowers = figures.borrowers()
     if not borrowers or not members.is_whole:
-        return f"{text} Right now {figures.borrowed:,.4g} {pool.unit_words} of that are borrowed."
+        return f"{text} Right now {number(figures.borrowed)} {pool.unit_words} of that are borrowed."
     name, amount = borrowers[0]
     return f"{text} Right now {name} borrows {number(amount)} {pool.unit_words}{_lender_words(figures)}."
 
