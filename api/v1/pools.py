@@ -16,9 +16,9 @@ from rest_framework.views import APIView
 from api.edits import Edit, Guarded, changed, created, permitted
 from api.inputs import Choice, Flag, Number, Query, Strict, Text, Whole, Word, body, query
 from api.openapi.describe import changes, creates, lists, reads
-from api.pagination import PageQuery, cursor_read, cursor_written, order_field
+from api.pagination import PageQuery, cursor_read, cursor_written, order_field, sequence_page
 from api.preconditions import shown
-from headroom_edge.algorithms.base import EXACT_MAX, SECOND_US, format_duration
+from headroom_edge.algorithms.base import EXACT_MAX, SECOND_US
 from headroom_edge.algorithms.bucket import RATE
 from headroom_edge.algorithms.sharing import MOST_WEIGHT
 from quotas.errors import refuse
@@ -43,9 +43,14 @@ from quotas.pools.shares import (
 from quotas.pools.use import Amount, PoolUse, use_read
 from tenants.models import TENANT_NAME, WORD, Tenant
 
+KINDS = ("shared", "tier", "tenant")  # in the order of the list
 LONGEST_RATE = 40
 CARRY = "What happens to current usage: keep it, scale it in proportion to the limit, or reset it."
 IN_TIME = "In the time of the pool's rate (`per`)."
+REMOVE = (
+    "Removes the limit that gives this share. Of a tenant only its own can go, and that of its tier holds again; "
+    "without `tenant` it is a limit of everyone, or of all tenants of the tier."
+)
 CEILING = "Above 0, in the time of the pool's rate. null: none."
 
 
@@ -60,7 +65,7 @@ class PoolOut(serializers.Serializer[Any]):
     policy = serializers.CharField()
     name = serializers.CharField(help_text="Of the limit. With `policy`, it is the pool's identity.")
     kind = serializers.ChoiceField(
-        choices=["shared", "tier", "tenant"],
+        choices=KINDS,
         help_text="`shared`: one pool for all tenants. `tier`: each tenant of the tier has one. `tenant`: one has it.",
     )
     tier = serializers.CharField(allow_null=True)
@@ -177,7 +182,7 @@ class ShareChange(Strict):
     guaranteed = Units(required=False, min_value=0, max_value=EXACT_MAX, help_text=IN_TIME)
     ceiling = Units(required=False, allow_null=True, min_value=0, max_value=EXACT_MAX, help_text=CEILING)
     weight = Whole(required=False, allow_null=True, min_value=1, max_value=MOST_WEIGHT, help_text="null: the share.")
-    remove = Flag(default=False, help_text="Takes the tenant's own share away; that of its tier holds again.")
+    remove = Flag(default=False, help_text=REMOVE)
 
 
 class SharesChange(Guarded):
@@ -201,11 +206,11 @@ class NewMember(Guarded):
 class PoolList(APIView):
     @lists(PoolsQuery, PoolOut)
     def get(self, request: Request) -> Response:
-        """Pools, the shared ones first. At most 200; there is one page."""
+        """Pools, the shared ones first."""
         asked = query(PoolsQuery, request)
         tenant = _tenant(asked["tenant"]) if "tenant" in asked else None
-        found = pools_found(tenant=tenant, scope=asked.get("endpoint"))
-        return Response({"items": [_pool(pool) for pool in found], "next": None})
+        found = pools_found(tenant=tenant, scope=asked.get("endpoint"), most=None)
+        return Response(sequence_page(sorted(found, key=_place), asked, PoolOut, key=_place))
 
     @creates(NewPool, PoolDetailOut)
     def post(self, request: Request) -> Response:
@@ -352,13 +357,13 @@ def _whose(pool: PoolRow, name: str | None) -> Tenant | None:
     return row
 
 
-def _pool(pool: PoolRow) -> dict[str, Any]:
-    return {**PoolOut({**_fields(pool)}).data}
+def _place(pool: PoolRow) -> tuple[int, str, str]:
+    return KINDS.index(pool.kind), pool.policy, pool.name
 
 
 def _fields(pool: PoolRow) -> dict[str, Any]:
-    names = ("policy", "name", "kind", "tier", "tenant", "scope", "rate", "algorithm", "unit", "mode", "row")
-    return {name: getattr(pool, name) for name in names} | {"per": format_duration(pool.per_us)}
+    names = ("policy", "name", "kind", "tier", "tenant", "scope", "rate", "per", "algorithm", "unit", "mode", "row")
+    return {name: getattr(pool, name) for name in names}
 
 
 def _now(policy: str, limit: str) -> dict[str, Any]:

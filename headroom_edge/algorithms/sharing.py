@@ -177,8 +177,9 @@ class Borrowing:
     )
 
     def __post_init__(self) -> None:
-        own = TokenBucket(self.assured, self.per_us, self.burst) if self.assured else None
-        most = TokenBucket(self.ceiling, self.per_us, self.ceiling_burst or 1) if self.ceiling else None
+        own = _bucket(ASSURED, ASSURED_BURST, self.assured, self.per_us, self.burst) if self.assured else None
+        ceiling_burst = self.ceiling_burst or 1
+        most = _bucket(CEILING, CEILING_BURST, self.ceiling, self.per_us, ceiling_burst) if self.ceiling else None
         object.__setattr__(self, "own", own)
         object.__setattr__(self, "most", most)
 
@@ -292,6 +293,17 @@ class Borrowing:
             ceiling_burst=scaled_size(self.ceiling_burst, numerator, denominator) if self.ceiling_burst else None,
             reserve=self.reserve * numerator // denominator,
         )
+
+
+def _bucket(rate: Parameter, burst: Parameter, units: int, per_us: int, size: int) -> TokenBucket:
+    """Its refusals name the parameters of a share."""
+    try:
+        return TokenBucket(units, per_us, size)
+    except ParameterError as error:
+        name = rate.name if error.field == RATE.name else burst.name
+        what = "is" if name == rate.name else "× per is"
+        why = "high" if name == rate.name else "large"
+        raise ParameterError(name, f"{name} {what} too {why} to count exactly; lower it") from None
 
 
 def _kept(outcome: Outcome, state: State, at: int) -> State:

@@ -47,7 +47,7 @@ def _given(name: str, amount: Units, present: Fraction | None) -> Fraction | Non
     if amount == KEEP or (present is not None and float(amount) == float(present)):
         return present
     if amount * 10**MOST_DECIMALS % 1:
-        raise refuse(name, "decimals", f"{amount_words(amount)} has more than {MOST_DECIMALS} decimals; round it")
+        raise refuse(name, "decimals", f"{name} has more than {MOST_DECIMALS} decimals; round it")
     return Fraction(amount)
 
 
@@ -79,7 +79,7 @@ def _per_us(amounts: Amounts, pool_us: int, present_us: int) -> int:
     whole = [per_us for per_us in (present_us, pool_us) if per_us % least_us == 0]
     per_us = whole[0] if whole else lcm(least_us, pool_us)
     if per_us > EXACT_MAX:
-        raise refuse("assured", "decimals", "a share with so many decimals cannot be counted exactly; round it")
+        raise refuse("assured", "decimals", "assured and ceiling have too many decimals for so long a time; round them")
     return per_us
 
 

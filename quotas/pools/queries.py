@@ -12,7 +12,7 @@ from django.contrib.postgres.aggregates import StringAgg
 from django.db.models import Case, Max, Q, QuerySet, TextField, Value, When
 from django.db.models.functions import MD5, Cast, Concat
 
-from headroom_edge.algorithms.base import SECOND_US, per_text
+from headroom_edge.algorithms.base import SECOND_US, format_duration, per_text
 from headroom_edge.algorithms.sharing import Borrowing, Pool
 from quotas.models import Endpoint, Limit, Revision
 from quotas.policies.limit_codec import row_limit
@@ -82,6 +82,10 @@ class PoolRow:
         return self.algorithm.bucket.typed_per_us
 
     @property
+    def per(self) -> str:
+        return format_duration(self.per_us)
+
+    @property
     def seconds(self) -> float:
         """The length of the time that its rate is for."""
         return self.per_us / SECOND_US
@@ -122,7 +126,9 @@ def sharing_limits() -> QuerySet[Limit]:
     return Limit.objects.select_related(*whole).filter(algorithm__in=SHARING).order_by("policy__name", "name__name")
 
 
-def pools_found(*, tenant: Tenant | None = None, scope: str | None = None) -> list[PoolRow]:
+def pools_found(
+    *, tenant: Tenant | None = None, scope: str | None = None, most: int | None = MOST_POOLS
+) -> list[PoolRow]:
     """Shared pools first. `tenant`: only those that hold for it. `scope`: only those that count this endpoint."""
     rows = sharing_limits().filter(algorithm=Pool.name)
     if tenant is not None:
@@ -134,7 +140,7 @@ def pools_found(*, tenant: Tenant | None = None, scope: str | None = None) -> li
         everywhere = Q(policy__endpoint=None, policy__service="")
         rows = rows.filter(Q(policy__endpoint__name=scope) | Q(policy__service=service) | everywhere)
     kind = Case(When(policy__tenant__isnull=False, then=2), When(policy__tier__isnull=False, then=1), default=0)
-    found = [PoolRow(row) for row in rows.order_by(kind, "policy__name", "name__name")[:MOST_POOLS]]
+    found = [PoolRow(row) for row in rows.order_by(kind, "policy__name", "name__name")[:most]]
     _add_endpoints(found)
     return found
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, Unpack
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 
 from headroom_edge.algorithms import FIELDS
 from headroom_edge.algorithms.base import SECOND_US, ParameterError
@@ -336,10 +336,32 @@ def member_add(
     inherited = {"subject": pool.row.subject, "unit": pool.unit, "mode": pool.mode}
     wanted = {**inherited, "algorithm": Borrowing.name, **_new_fields(pool, parent or pool.name, fields)}
     edit = Edit(owner[0], place, name or usual_name(pool), wanted, tenant=owner[1])
-    taken = _at(*owner, place, edit.name)
-    if taken is not None:
-        raise refuse("name", "taken", f"{taken.policy.name} already has a limit {edit.name}; edit it, or choose a name")
+    _check_owner(pool, *owner)
+    _check_free(edit, parent or pool.name)
     return limits_set(edits=[edit], author=author, reason=reason, **permits)
+
+
+def _check_owner(pool: PoolRow, tier: str | None, tenant: str | None) -> None:
+    """Only those who have the pool can have a share of it."""
+    if pool.tenant and (tier, tenant) != (None, pool.tenant):
+        raise refuse(
+            "tenant" if tenant else "tier", "other", f"{pool.name} is a pool of {pool.tenant}; choose this tenant"
+        )
+    if pool.tier and tenant and not Tenant.objects.filter(name=tenant, tier__name=pool.tier).exists():
+        raise refuse("tenant", "other", f"{pool.name} is a pool of tier {pool.tier}; choose a tenant of this tier")
+    if pool.tier and tier not in (None, pool.tier):
+        raise refuse("tier", "other", f"{pool.name} is a pool of tier {pool.tier}; choose this tier")
+
+
+def _check_free(edit: Edit, parent: str) -> None:
+    """The compiler refuses a second share on one place, too, but says what to change in a document."""
+    owned = Q(policy__tier__name=edit.tier, policy__tenant__name=edit.tenant)
+    is_share = Q(algorithm=Borrowing.name, parameters__parent=parent) & ~Q(mode="off")
+    rows = Limit.objects.select_related("name", "policy__endpoint").filter(owned, is_share | Q(name__name=edit.name))
+    for row in rows:
+        if row.policy.scope == edit.endpoint:
+            what = f"limit {row.name.name} of {row.policy.name}"
+            raise refuse("limit", "taken", f"{what} is there already; change that limit instead of adding one")
 
 
 def _new_fields(pool: PoolRow, parent: str, fields: Fields) -> dict[str, Any]:

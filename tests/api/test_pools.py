@@ -11,11 +11,12 @@ from rest_framework.test import APIClient
 from quotas.models import Policy
 from quotas.pools.members import members_read
 from quotas.pools.queries import pool_read
+from quotas.pools.shares import pool_create
 from quotas.tenants import NewTenant, tenants_create, tier_create
 from tests.access.people import token
 from tests.dashboards.world import counted, drained
 from tests.quotas.pools.world import grow, make_pool_world, make_team_world
-from tests.quotas.world import PAY, SAID
+from tests.quotas.world import FORCED, PAY, SAID
 
 pytestmark = pytest.mark.django_db
 
@@ -52,6 +53,17 @@ class TestReading:
         )
         assert (pool["rate"], pool["per"], pool["burst"], pool["reserve"]) == (100, "1s", 200, 100)
         assert read(operator, "/v1/pools?endpoint=payments:refund")["items"] == []
+
+    def test_pools_come_in_pages(self, operator: APIClient) -> None:
+        for name in ("a-pool", "b-pool"):
+            pool_create(name=name, endpoint="payments:refund", fields={"rate": 10}, **FORCED)
+        pool_create(name="own", tenant="kite", fields={"rate": 10}, **FORCED)
+        found, cursor = [], ""
+        while cursor is not None:
+            answer = read(operator, f"/v1/pools?limit=3{cursor and f'&cursor={cursor}'}")
+            found.append([each["name"] for each in answer["items"]])
+            cursor = answer["next"]
+        assert found == [["cards", "a-pool", "b-pool"], ["own"]]
 
     def test_a_pool_says_what_it_has_promised(self, operator: APIClient) -> None:
         pool = read(operator, CARDS)

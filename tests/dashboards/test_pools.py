@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from html import unescape
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -19,6 +20,7 @@ from dashboards.pages.pools.editor import SharesForm
 from dashboards.pages.pools.figures import PARTS
 from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.algorithms.sharing import Borrowing
+from quotas.changes.freeze import freeze_set
 from quotas.changes.undo import revision_revert
 from quotas.models import Policy, Task
 from quotas.overrides import override_create
@@ -122,6 +124,11 @@ class TestTheList:
         with CaptureQueriesContext(connection) as more:
             page(owner, "/pools")
         assert len(few) == len(more)
+
+    def test_an_unknown_tenant_is_told(self, owner: Client) -> None:
+        text = page(owner, "/pools?tenant=nobody")
+        assert "There is no tenant nobody. These are all pools." in text
+        assert "There is no tenant" not in page(owner, "/pools?tenant=kite")
 
     def test_the_menu_and_the_palette_lead_there(self, owner: Client) -> None:
         assert 'href="/pools"' in page(owner, "/tiers")
@@ -323,6 +330,14 @@ class TestShares:
         told = text_of(owner.post(f"{CARDS}/plan", fields).content)
         assert "Apply anyway" in told
         assert assured()["kite"] == 30
+
+    def test_the_dry_run_says_that_changes_are_frozen_or_wait(self, owner: Client, settings: Any) -> None:
+        fields = rows(owner)
+        fields[f"g-{index_of(fields, 'kite')}"] = "31"
+        settings.HEADROOM_FOUR_EYES = True
+        assert "This only files a change." in text_of(owner.post(f"{CARDS}/plan", fields).content)
+        freeze_set(end=timezone.now() + timedelta(days=1), **SAID)
+        assert "Changes are frozen" in text_of(owner.post(f"{CARDS}/plan", fields).content)
 
     def test_shares_above_the_rate_and_a_wait_are_told_before_and_after_saving(self, owner: Client) -> None:
         fields = rows(owner)
@@ -561,6 +576,13 @@ class TestForms:
                 {"owner": "tenant", "tenant": "summit", "scope": "", "ceiling": "2"},
                 "Ceiling cannot be below the guaranteed share, which is 5; raise it.",
             ),
+            (
+                "members/new",
+                {"assured": "9" * 12},
+                "The guaranteed share is too high to count exactly; lower it.",
+            ),
+            ("members/new", {"scope": "payments:nothing"}, "There is no endpoint"),
+            ("edit", {"rate": "1.5/5000d"}, "shorten the time of the rate, such as 100/10s"),
             ("members/new", {"tier": "gone"}, "This tier is gone. Choose another."),
             ("members/new", {"owner": ""}, "Choose a tenant or a tier."),
             ("members/new", {"scope": "x" * 129}, "Shorten it to 128 characters."),

@@ -54,12 +54,7 @@ from quotas.pools.use import ShareKey
 from tenants.models import Tier
 
 OWNERS: Final = [("", "Everyone together"), ("tier", "Each tenant of a tier"), ("tenant", "One tenant")]
-ASSURED: Final = re.compile(r"\ban assured share|\bassured share|\bassured\b")
-GUARANTEED: Final = {
-    "an assured share": "a guaranteed share",
-    "assured share": "guaranteed share",
-    "assured": "the guaranteed share",
-}
+TIMES: Final = re.compile(r"\b(shorten|lengthen) per\b")
 LEAST: Final = "0.000001"  # above 0, with as many decimals as an amount may have
 PLACES: Final = "pool-places"  # the list of suggested endpoints
 MOST_SUGGESTED: Final = 200
@@ -68,23 +63,7 @@ SAVEBAR: Final = "dashboards/pools/savebar.html"
 FORM: Final = "dashboards/pools/form.html"
 
 
-class SharingForm(ReasonedForm):
-    """Documents and the REST API call a share `assured`, which the pages call guaranteed."""
-
-    def refused(self, refusal: Refused) -> None:
-        super().refused(page_words(refusal))
-
-
-def page_words(refusal: Refused) -> Refused:
-    if not any("assured" in problem.message for problem in refusal.problems):
-        return refusal
-    return Refused(
-        replace(problem, message=ASSURED.sub(lambda found: GUARANTEED[found[0]], problem.message))
-        for problem in refusal.problems
-    )
-
-
-class SharesForm(SharingForm, WatchedForm):
+class SharesForm(ReasonedForm, WatchedForm):
     """The rows that can be edited: `k-3` says whose row 3 is, `was-g-3` what it showed, `g-3` what it has now."""
 
     force = forms.BooleanField(required=False)
@@ -196,7 +175,7 @@ class Confirmation:
         return self.impact.cut_count - len(self.listed)
 
 
-class OwnedForm(SharingForm):
+class OwnedForm(ReasonedForm):
     """Asks for the tier or the tenant that was chosen: without it, the limit would be for everyone."""
 
     confirmation: Confirmation | None = None
@@ -290,7 +269,7 @@ def _told(request: HttpRequest, pool: PoolRow, wanted: list[WantedShare]) -> dic
         plan = shares_plan(pool, wanted)
         found = limits_plan(edits=plan.edits, author=principal_of(request).actor)
     except Refused as refused:
-        return {"problems": sentences_of(page_words(refused))}
+        return {"problems": sentences_of(refused)}
     return {"found": found, "warnings": plan.promise.warnings}
 
 
@@ -341,7 +320,7 @@ def is_cut(refused: Refused) -> bool:
     return all(problem.code == CUT for problem in refused.problems)
 
 
-class PoolForm(SharingForm):
+class PoolForm(ReasonedForm):
     rate = RateField(label="Rate", error_messages={"required": "Enter a rate."})
     burst = _whole("Burst", 1)
     reserve = _whole("Reserve", 0)
@@ -353,6 +332,10 @@ class PoolForm(SharingForm):
         "burst": "Units at once. Empty: twice the rate.",
         "reserve": "Units of the burst that are never lent. The bursts of all members together keep every guarantee.",
     }
+
+    def said(self, message: str) -> str:
+        """The form has no field for the time: it is part of the rate."""
+        return TIMES.sub(lambda found: f"{found[1]} the time of the rate, such as 100/10s", super().said(message))
 
     @property
     def fields_wanted(self) -> dict[str, Any]:
@@ -408,6 +391,7 @@ class MemberForm(OwnedForm):
     ceiling = _amount("Ceiling", LEAST, "Ceiling must be above 0.")
     force = forms.BooleanField(label="Apply anyway: I have reviewed these cuts", required=False)
 
+    fields_of: ClassVar[dict[str, str]] = {"endpoint": "scope", "burst": "assured", "ceiling_burst": "ceiling"}
     field_order = ("owner", "tenant", "tier", "scope", "assured", "ceiling", "force", "reason")
     hints: ClassVar[dict[str, str]] = {
         "assured": "Always its own, even while lent. 0: it only borrows.",

@@ -67,7 +67,8 @@ def pools(request: HttpRequest) -> HttpResponse:
     found = pools_found(tenant=tenant)
     uses = uses_now(found)
     lines = [_line(pool, uses.get((pool.policy, pool.name))) for pool in found]
-    return render(request, "dashboards/pools/list.html", {"lines": lines, "tenant": tenant})
+    unknown = wanted if tenant is None else ""
+    return render(request, "dashboards/pools/list.html", {"lines": lines, "tenant": tenant, "unknown": unknown})
 
 
 def _line(pool: PoolRow, amount: Any) -> PoolLine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from typing import TypedDict
 
 import pytest
@@ -127,6 +128,17 @@ class TestShares:
         found = row_fields(limit_of(Policy.objects.get(tenant__name="kite").name, "charge"))
         assert [found[name] for name in names] == [15, "2s", 8, 120, 60, 8]
 
+    def test_a_reserve_and_a_ceilings_burst_follow_a_share(self, cards: PoolRow) -> None:
+        share = {"name": "charge", "algorithm": "borrowing", "assured": 30, "ceiling": 60, "parent": "cards"}
+        limit_set(policy="gold-charge", limit={**share, "reserve": 20, "ceiling_burst": 35}, **FORCED)
+        shares_set(**CARDS, shares=[WantedShare("kite", assured=10), WantedShare("lagoon", assured=50)], **FORCED)
+        kept = {
+            name: row_fields(limit_of(Policy.objects.get(tenant__name=name).name, "charge"))
+            for name in ("kite", "lagoon")
+        }
+        assert (kept["kite"]["burst"], kept["kite"]["reserve"]) == (10, 10)
+        assert (kept["lagoon"]["burst"], kept["lagoon"]["ceiling_burst"]) == (50, 50)
+
     def test_a_share_of_nothing_only_borrows(self, cards: PoolRow) -> None:
         shares_set(**CARDS, shares=[WantedShare("kite", assured=0, ceiling=None)], **FORCED)
         assert assured(cards)["kite"] == 0
@@ -138,7 +150,8 @@ class TestShares:
             ([WantedShare("kite", is_removed=True)], "comes from tier gold"),
             ([WantedShare("kite", assured=1), WantedShare("kite", assured=2)], "named twice"),
             ([WantedShare("kite", assured=90)], "the ceiling of kite, 60, is below"),
-            ([WantedShare("kite", assured=Fraction("1.2345678"))], "1.2345678 has more than 6 decimals; round it"),
+            ([WantedShare("kite", assured=Fraction("1.2345678"))], "assured has more than 6 decimals; round it"),
+            ([WantedShare("kite", assured=2**50, ceiling=None)], "the share of kite: assured is too high to count"),
             ([WantedShare("kite", limit="other", assured=1)], "has no share of cards"),
             ([], "name from 1 to 200 members"),
         ],
@@ -241,6 +254,23 @@ class TestNewMembers:
         member_add(**CARDS, tenant="guest", fields={"assured": Fraction("0.4"), "ceiling": 2}, **FORCED)
         [share] = [each for each in members_read(cards).shares if each.tenant == "guest"]
         assert (share.assured(cards.algorithm), share.ceiling(cards.algorithm)) == (Fraction("0.4"), 2)
+
+    def test_a_second_share_on_one_place_is_refused(self, cards: PoolRow) -> None:
+        for name in ("", "other"):
+            with pytest.raises(Refused, match="limit charge of gold-charge is there already; change that limit"):
+                member_add(**CARDS, tier="gold", name=name, fields={"assured": 5}, **FORCED)
+
+    def test_only_who_has_a_pool_gets_a_share_of_it(self, cards: PoolRow) -> None:
+        make_team_world()
+        add = partial(member_add, policy="plain-all", limit="org", name="more", fields={"assured": 5}, **FORCED)
+        with pytest.raises(Refused, match="org is a pool of tier plain; choose this tier"):
+            add(tier="gold")
+        with pytest.raises(Refused, match="org is a pool of tier plain; choose a tenant of this tier"):
+            add(tenant="kite")
+        own = pool_create(name="own", tenant="kite", fields={"rate": 10}, **FORCED)
+        assert own is not None
+        with pytest.raises(Refused, match="own is a pool of tenant kite; choose this tenant"):
+            member_add(policy=own.policy, limit="own", tier="gold", fields={"assured": 5}, **FORCED)
 
     def test_a_scope_that_the_pool_does_not_count_is_refused(self, cards: PoolRow) -> None:
         with pytest.raises(Refused, match="does not count on cards"):
