@@ -86,7 +86,7 @@ class PoolDetailOut(PoolOut):
     kept_percent = serializers.IntegerField(help_text="How much of the shares it keeps while everybody uses theirs.")
     warnings = serializers.ListField(child=serializers.CharField())
     revision = serializers.IntegerField(help_text="The newest revision that gave the pool, or a share, its numbers.")
-    version = serializers.CharField(help_text="Another one after a share was added, changed or removed.")
+    version = serializers.CharField(help_text="Changes when a share is added, changed or removed.")
 
 
 class AmountOut(serializers.Serializer[Any]):
@@ -130,7 +130,7 @@ class PoolsQuery(PageQuery):
 
 class TenantQuery(Query):
     tenant = serializers.CharField(
-        required=False, max_length=63, help_text="For a pool of a tier: whose pool, of all tenants that have one."
+        required=False, max_length=63, help_text="For a tier's pool: the tenant whose pool is meant."
     )
 
 
@@ -268,7 +268,10 @@ class PoolMembers(APIView):
 
     @creates(NewMember, PoolDetailOut)
     def post(self, request: Request, name: str, limit: str) -> Response:
-        """Gives a tenant or each tenant of a tier a share; without both, whose pool it is. A shared pool needs one."""
+        """Adds a member: a tenant, or each tenant of a tier.
+
+        A shared pool needs one of the two; other pools belong to a tier or a tenant already.
+        """
         pool = _found(name, limit)
         fields = body(NewMember, request)
         if pool.kind == "shared" and not (fields.get("tier") or fields.get("tenant")):

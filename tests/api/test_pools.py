@@ -132,9 +132,9 @@ class TestChanging:
         tenants_create(tenants=[NewTenant(name, "bronze") for name in ("ant", "bee")], **SAID)
         answer = getattr(operator, method)(f"{path}?dry_run=true", {**fields, **WHY}, format="json")
         assert answer.status_code == 200, answer.content
-        told = [each for each in answer.json()["warnings"] if "best effort" in each]
-        assert [each.partition(".")[0] for each in told] == (
-            [f"Guaranteed is best effort: {percent} %"] if percent else []
+        told = [each for each in answer.json()["warnings"] if "keep only" in each]
+        assert [each.partition(":")[0] for each in told] == (
+            [f"The pool can keep only {percent} % of the guaranteed shares"] if percent else []
         )
 
     def test_a_stale_version_is_refused(self, operator: APIClient) -> None:

@@ -213,14 +213,14 @@ def test_the_editor_says_in_words_what_a_pool_and_a_share_of_it_buy(operator: Cl
     planned = text_of(operator.post("/matrix/plan", pooled()))
     assert "All who borrow from it get 1,000/s together." in planned
     assert "Guaranteed shares may use all 250 at once; loans leave 50 free for them." in planned
-    assert "by the priority of a request: critical 200, high 180, normal 150, sheddable 100." in planned
+    assert "priority: critical 200, high 180, normal 150, sheddable 100." in planned
     assert "Try in shadow" not in planned
     assert "Saved as r" in text_of(operator.post("/matrix/publish", pooled()))
     planned = text_of(operator.post("/matrix/plan", shared()))
     assert "200/s are guaranteed, up to 40 at once, whatever the others use." in planned
     assert "It borrows up to 800/s in all. When others ask too, its part has the weight 200." in planned
     assert "org can guarantee 5 such shares at once." in planned
-    assert "Guaranteed is best effort: 83 %." in text_of(
+    assert "The pool can keep only 83 % of the guaranteed shares" in text_of(
         operator.post("/matrix/plan", shared(p_assured="1200", p_ceiling="2000"))
     )
     assert "may have to wait about 50ms" in text_of(operator.post("/matrix/plan", shared(p_burst="100")))

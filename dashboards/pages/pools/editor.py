@@ -330,7 +330,8 @@ class PoolForm(ReasonedForm):
     hints: ClassVar[dict[str, str]] = {
         "rate": "Such as 100, or 4.2/10s. All members together.",
         "burst": "Units at once. Empty: twice the rate.",
-        "reserve": "Units of the burst that are never lent. The bursts of all members together keep every guarantee.",
+        "reserve": "Units that are never lent. Set it to the sum of all members' bursts, and guaranteed requests never "
+        "wait.",
     }
 
     def said(self, message: str) -> str:
@@ -362,7 +363,7 @@ class NewPoolForm(OwnedForm, PoolForm):
     hints: ClassVar[dict[str, str]] = {
         **PoolForm.hints,
         "name": "Lower case letters, digits, - _ and .",
-        "owner": "One pool for everyone is shared by all tenants. Of a tier, each tenant has its own.",
+        "owner": "Everyone: all tenants share one pool. Tier: each tenant of the tier gets its own.",
         "endpoint": "service:operation, service:* (for everyone only) or *",
         "mode": "A new pool can be tried in shadow first, together with its members.",
     }
@@ -394,7 +395,7 @@ class MemberForm(OwnedForm):
     fields_of: ClassVar[dict[str, str]] = {"endpoint": "scope", "burst": "assured", "ceiling_burst": "ceiling"}
     field_order = ("owner", "tenant", "tier", "scope", "assured", "ceiling", "force", "reason")
     hints: ClassVar[dict[str, str]] = {
-        "assured": "Always its own, even while lent. 0: it only borrows.",
+        "assured": "The member can always use this much. 0: it only borrows.",
         "ceiling": "The most that it can reach by borrowing. Empty: as much as the pool lends.",
         "scope": "Empty: where the pool is.",
     }
