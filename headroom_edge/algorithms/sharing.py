@@ -301,9 +301,7 @@ def _bucket(rate: Parameter, burst: Parameter, units: int, per_us: int, size: in
         return TokenBucket(units, per_us, size)
     except ParameterError as error:
         name = rate.name if error.field == RATE.name else burst.name
-        what = "is" if name == rate.name else "× per is"
-        why = "high" if name == rate.name else "large"
-        raise ParameterError(name, f"{name} {what} too {why} to count exactly; lower it") from None
+        raise ParameterError(name, f"{name} is too high to count exactly; lower it") from None
 
 
 def _kept(outcome: Outcome, state: State, at: int) -> State:

@@ -344,9 +344,8 @@ def member_add(
 def _check_owner(pool: PoolRow, tier: str | None, tenant: str | None) -> None:
     """Only those who have the pool can have a share of it."""
     if pool.tenant and (tier, tenant) != (None, pool.tenant):
-        raise refuse(
-            "tenant" if tenant else "tier", "other", f"{pool.name} is a pool of {pool.tenant}; choose this tenant"
-        )
+        field = "tenant" if tenant else "tier"
+        raise refuse(field, "other", f"{pool.name} is a pool of tenant {pool.tenant}; choose this tenant")
     if pool.tier and tenant and not Tenant.objects.filter(name=tenant, tier__name=pool.tier).exists():
         raise refuse("tenant", "other", f"{pool.name} is a pool of tier {pool.tier}; choose a tenant of this tier")
     if pool.tier and tier not in (None, pool.tier):

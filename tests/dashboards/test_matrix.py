@@ -223,6 +223,8 @@ def test_the_editor_says_in_words_what_a_pool_and_a_share_of_it_buy(operator: Cl
     assert "The pool can keep only 83 % of the guaranteed shares" in text_of(
         operator.post("/matrix/plan", shared(p_assured="1200", p_ceiling="2000"))
     )
+    refused = text_of(operator.post("/matrix/plan", shared(p_ceiling="100")))
+    assert "Ceiling cannot be below the guaranteed share, which is 200; raise it." in refused
     assert "may have to wait about 50ms" in text_of(operator.post("/matrix/plan", shared(p_burst="100")))
     assert "Saved as r" in text_of(operator.post("/matrix/publish", shared()))
     assert limit_of("pro-all", "team").parameters == {

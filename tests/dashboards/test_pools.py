@@ -16,8 +16,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboards.pages.pools.editor import SharesForm
-from dashboards.pages.pools.figures import PARTS
+from dashboards.pages.pools.chart import PARTS
+from dashboards.pages.pools.shares_form import SharesForm
 from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.algorithms.sharing import Borrowing
 from quotas.changes.freeze import freeze_set
@@ -579,9 +579,9 @@ class TestForms:
             (
                 "members/new",
                 {"assured": "9" * 12},
-                "The guaranteed share is too high to count exactly; lower it.",
+                "Burst is too high to count exactly; lower it.",
             ),
-            ("members/new", {"scope": "payments:nothing"}, "There is no endpoint"),
+            ("members/new", {"scope": "payments:nothing"}, "does not count on cards"),
             ("edit", {"rate": "1.5/5000d"}, "shorten the time of the rate, such as 100/10s"),
             ("members/new", {"tier": "gone"}, "This tier is gone. Choose another."),
             ("members/new", {"owner": ""}, "Choose a tenant or a tier."),

@@ -100,7 +100,7 @@ def test_shares_above_the_rate_are_allowed_and_said(client: Client) -> None:
         ({"rate": "0"}, "rate", "Rate must be a number above 0"),
         ({"reserve": "251"}, "reserve", "Reserve cannot be above the burst of 250"),
         ({"m1_assured": "200", "m1_ceiling": "100"}, "m1_ceiling", "Ceiling cannot be below the guaranteed share"),
-        ({"m1_burst": "5"}, "m1_burst", "Burst belongs to an assured share"),
+        ({"m1_burst": "5"}, "m1_burst", "Burst belongs to a guaranteed share"),
         ({"m1_at": "11"}, "m1_at", "less than or equal to 10"),
         ({"m1_first": "0", "m1_then": "0"}, "m1_first", "Nobody asks for anything."),
         ({"m1_then": "20000"}, "m1_first", f"Too many requests: 200,000 of at most {MOST:,}"),

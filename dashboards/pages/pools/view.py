@@ -15,15 +15,14 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboards.forms import number_of
 from dashboards.lists import Asked, asked_of
+from dashboards.pages.pools.chart import busiest_colors, pool_chart
 from dashboards.pages.pools.demand import Demand, demand_of
 from dashboards.pages.pools.figures import (
     MOST_PARTS,
     PoolFigures,
     TreeProposal,
     TreeRow,
-    busiest_colors,
     head_sentence,
-    pool_chart,
     pool_figures,
     scaled,
 )

@@ -151,7 +151,7 @@ class TestShares:
             ([WantedShare("kite", assured=1), WantedShare("kite", assured=2)], "named twice"),
             ([WantedShare("kite", assured=90)], "the ceiling of kite, 60, is below"),
             ([WantedShare("kite", assured=Fraction("1.2345678"))], "assured has more than 6 decimals; round it"),
-            ([WantedShare("kite", assured=2**50, ceiling=None)], "the share of kite: assured is too high to count"),
+            ([WantedShare("kite", assured=2**50, ceiling=None)], "the share of kite: burst is too high to count"),
             ([WantedShare("kite", limit="other", assured=1)], "has no share of cards"),
             ([], "name from 1 to 200 members"),
         ],
