@@ -124,7 +124,9 @@ class PoolForm(ReasonedForm):
 
     def said(self, message: str) -> str:
         """The form has no field for the time: it is part of the rate."""
-        return TIMES.sub(lambda found: f"{found[1]} the time of the rate, such as 100/10s", super().said(message))
+        message = super().said(message).replace("so long a per", "so long a time").replace("× per", "× its time")
+        message = message.removesuffix(", or use fixed_window")  # a pool cannot be one
+        return TIMES.sub(lambda found: f"{found[1]} the time of the rate, such as 100/10s", message)
 
     @property
     def fields_wanted(self) -> dict[str, Any]:
