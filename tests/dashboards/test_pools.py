@@ -579,7 +579,7 @@ class TestForms:
             (
                 "members/new",
                 {"assured": "9" * 12},
-                "Burst is too high to count exactly; lower it.",
+                "Guaranteed is too high.",
             ),
             ("members/new", {"scope": "payments:nothing"}, "does not count on cards"),
             ("edit", {"rate": "1.5/5000d"}, "shorten the time of the rate, such as 100/10s"),
