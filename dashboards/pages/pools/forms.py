@@ -47,8 +47,14 @@ def _amount(label: str, least: str, too_low: str, required: str = "") -> forms.D
         "max_digits": f"{label} has too many digits. Round it.",
         "max_whole_digits": f"{label} is too high.",
     }
-    bounds = {"min_value": Decimal(least), "max_digits": MOST_DIGITS, "decimal_places": MOST_DECIMALS}
-    return forms.DecimalField(label=label, required=bool(required), error_messages=messages, **bounds)
+    return forms.DecimalField(
+        label=label,
+        min_value=Decimal(least),
+        max_digits=MOST_DIGITS,
+        decimal_places=MOST_DECIMALS,
+        required=bool(required),
+        error_messages=messages,
+    )
 
 
 def _text(label: str, longest: int, required: str = "", **more: Any) -> forms.CharField:
