@@ -253,7 +253,7 @@ class TestNewMembers:
         tenants_create(tenants=[NewTenant("guest", "bare")], **SAID)
         member_add(**CARDS, tenant="guest", fields={"assured": Fraction("0.4"), "ceiling": 2}, **FORCED)
         [share] = [each for each in members_read(cards).shares if each.tenant == "guest"]
-        assert (share.assured(cards.algorithm), share.ceiling(cards.algorithm)) == (Fraction("0.4"), 2)
+        assert (share.assured(cards.algorithm), share.ceiling(cards.algorithm)) == (Fraction("0.4"), Fraction(2))
 
     def test_a_second_share_on_one_place_is_refused(self, cards: PoolRow) -> None:
         for name in ("", "other"):
