@@ -27,6 +27,7 @@ from quotas.policies.problems import ENDLESS, WITHIN, is_endless, is_fit, is_wit
 
 MOST_BYTES = 2 * 1_048_576
 LONGEST_VALUE = 1_000  # of a subject's dimension
+HIGHEST = "The highest priority its requests can have. Empty: no bound of its own."
 MOST_DIGITS = 1_000  # Python itself refuses 4,300, in words for programmers
 
 
@@ -198,8 +199,7 @@ class HighestPriority(Choice):
     """Of a tier or a tenant."""
 
     def __init__(self, **more: Any) -> None:
-        text = "The highest priority of its requests. Empty: it lowers none."
-        super().__init__(choices=("", *PRIORITIES), help_text=text, **more)
+        super().__init__(choices=("", *PRIORITIES), help_text=HIGHEST, **more)
 
 
 class Moment(serializers.DateTimeField):

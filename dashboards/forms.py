@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, ClassVar, TypeVar
 from zoneinfo import ZoneInfo
@@ -48,11 +49,11 @@ def number_of(text: str) -> int | None:
 
 
 def sentences_of(refusal: Refused) -> list[str]:
-    """Every page shows a refusal in these words."""
+    """Every page without a form shows a refusal in these words."""
     if isinstance(refusal, Frozen):
         # The banner of every page has the end of the freeze, in the viewer's zone.
         return [f"Changes are frozen. Wait, or ask somebody to do it for you. May pass: {refusal.may_pass}."]
-    return [problem.sentence for problem in refusal.problems]
+    return [sentence(page_words(problem.message)) for problem in refusal.problems]
 
 
 def told(request: HttpRequest, act: Callable[[], T], said: Callable[[T], str], refused: str = "No changes") -> bool:
@@ -127,6 +128,21 @@ def in_zone(typed: datetime | None, zone: str) -> datetime | None:
     return typed.replace(tzinfo=ZoneInfo(zone if zone in known_zones() else "UTC")) if typed else None
 
 
+def page_words(message: str) -> str:
+    """What documents and the REST API call `assured` is guaranteed on the pages, and so on."""
+    return _WORDS.sub(lambda found: _PAGE_WORDS[found[0]], message)
+
+
+_PAGE_WORDS = {
+    "an assured share": "a guaranteed share",
+    "assured share": "guaranteed share",
+    "assured": "the guaranteed share",
+    "ceiling_burst": "the burst of the ceiling",
+    "correct parent": "correct Borrows from",
+}
+_WORDS = re.compile(r"\b(an assured share|assured share|assured|ceiling_burst|correct parent)\b")
+
+
 class PageForm(forms.Form):
     """Shows a refusal beside the field it concerns and keeps the input."""
 
@@ -160,7 +176,12 @@ class PageForm(forms.Form):
         for problem in refusal.problems:
             field = self._field_of(problem.path)
             is_placed = field is not None or problem.path in problem.message
-            self.add_error(field, problem.sentence if is_placed else sentence(str(problem)))
+            told = replace(problem, message=self.said(problem.message))
+            self.add_error(field, told.sentence if is_placed else sentence(str(told)))
+
+    def said(self, message: str) -> str:
+        """The message of a problem in the words of the page."""
+        return page_words(message)
 
     def _field_of(self, path: str) -> str | None:
         last = path.rpartition(".")[2]

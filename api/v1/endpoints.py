@@ -35,7 +35,9 @@ class EndpointOut(serializers.Serializer[Any]):
     method = serializers.CharField()
     path = serializers.CharField(help_text="A template, such as `/v1/rides/{id}`. Empty: no path.")
     default_cost = serializers.IntegerField()
-    priority = serializers.ChoiceField(choices=PRIORITIES, help_text="A full pool refuses the last ones first.")
+    priority = serializers.ChoiceField(
+        choices=PRIORITIES, help_text="A full pool refuses sheddable requests first and critical ones last."
+    )
     hints = HintsOut()
 
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from typing import Any, get_args
 
 from django.http import Http404
 from django.urls import reverse
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -14,41 +16,56 @@ from rest_framework.views import APIView
 from api.edits import Edit, Guarded, changed, created, permitted
 from api.inputs import Choice, Flag, Number, Query, Strict, Text, Whole, Word, body, query
 from api.openapi.describe import changes, creates, lists, reads
-from api.pagination import PageQuery, cursor_read, cursor_written, order_field
+from api.pagination import PageQuery, cursor_read, cursor_written, order_field, sequence_page
 from api.preconditions import shown
-from headroom_edge.algorithms.base import EXACT_MAX, SECOND_US, format_duration
+from headroom_edge.algorithms.base import EXACT_MAX, SECOND_US
+from headroom_edge.algorithms.bucket import RATE
 from headroom_edge.algorithms.sharing import MOST_WEIGHT
 from quotas.errors import refuse
 from quotas.policies.chains import Promise
 from quotas.policies.endpoint import LONGEST_NAME
 from quotas.policies.spec import CARRIES, Mode
 from quotas.policies.validate import POLICY_FIELDS
+from quotas.pools.amounts import KEEP
 from quotas.pools.members import Members, Share, members_read, tenant_members
 from quotas.pools.queries import PoolRow, pool_read, pool_state, pools_found
 from quotas.pools.shares import (
-    KEEP,
     MOST_SHARES,
     WantedShare,
     member_add,
     pool_create,
     pool_set,
-    promise_after,
     promise_with_member,
     promise_with_pool,
+    shares_plan,
     shares_set,
 )
 from quotas.pools.use import Amount, PoolUse, use_read
 from tenants.models import TENANT_NAME, WORD, Tenant
 
+KINDS = ("shared", "tier", "tenant")  # in the order of the list
+LONGEST_RATE = 40
 CARRY = "What happens to current usage: keep it, scale it in proportion to the limit, or reset it."
 IN_TIME = "In the time of the pool's rate (`per`)."
+REMOVE = (
+    "Removes the limit that gives this share. Of a tenant only its own can go, and that of its tier holds again; "
+    "without `tenant` it is a limit of everyone, or of all tenants of the tier."
+)
+CEILING = "Above 0, in the time of the pool's rate. null: none."
+
+
+class Units(Number):
+    """Decimals are kept exactly."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return Fraction(repr(super().to_internal_value(data)))
 
 
 class PoolOut(serializers.Serializer[Any]):
     policy = serializers.CharField()
     name = serializers.CharField(help_text="Of the limit. With `policy`, it is the pool's identity.")
     kind = serializers.ChoiceField(
-        choices=["shared", "tier", "tenant"],
+        choices=KINDS,
         help_text="`shared`: one pool for all tenants. `tier`: each tenant of the tier has one. `tenant`: one has it.",
     )
     tier = serializers.CharField(allow_null=True)
@@ -69,7 +86,7 @@ class PoolDetailOut(PoolOut):
     kept_percent = serializers.IntegerField(help_text="How much of the shares it keeps while everybody uses theirs.")
     warnings = serializers.ListField(child=serializers.CharField())
     revision = serializers.IntegerField(help_text="The newest revision that gave the pool, or a share, its numbers.")
-    version = serializers.CharField(help_text="Another one after a share was added, changed or removed.")
+    version = serializers.CharField(help_text="Changes when a share is added, changed or removed.")
 
 
 class AmountOut(serializers.Serializer[Any]):
@@ -113,7 +130,7 @@ class PoolsQuery(PageQuery):
 
 class TenantQuery(Query):
     tenant = serializers.CharField(
-        required=False, max_length=63, help_text="For a pool of a tier: whose pool, of all tenants that have one."
+        required=False, max_length=63, help_text="For a tier's pool: the tenant whose pool is meant."
     )
 
 
@@ -126,10 +143,18 @@ class EndpointOrService(Text):
     stated = {"pattern": POLICY_FIELDS["endpoint"]["pattern"]}
 
 
+@extend_schema_field(RATE.schema())
+class TypedRate(Number):
+    """A number, or text that names its time: `4.2/10s`."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data if isinstance(data, str) and len(data) <= LONGEST_RATE else super().to_internal_value(data)
+
+
 class PoolChange(Guarded):
     """Fields that are left out stay as they are."""
 
-    rate = Number(required=False, min_value=0, help_text="Units per `per`.")
+    rate = TypedRate(required=False, help_text="Units per `per`; `4.2/10s` has its own `per`.")
     burst = Whole(required=False, min_value=1, max_value=EXACT_MAX)
     reserve = Whole(required=False, min_value=0, max_value=EXACT_MAX)
     carry = Choice(choices=CARRIES, default="keep", help_text=CARRY)
@@ -154,10 +179,10 @@ class ShareChange(Strict):
     tenant = Word(f"({TENANT_NAME})?", default="", help_text="Empty: a limit of everyone or of the tier.")
     limit = Word(f"({WORD})?", default="", help_text="Needed if the tenant has several shares.")
     endpoint = EndpointOrService(required=False, max_length=LONGEST_NAME, help_text="Likewise.")
-    guaranteed = Whole(required=False, min_value=0, max_value=EXACT_MAX, help_text=IN_TIME)
-    ceiling = Whole(required=False, allow_null=True, min_value=1, max_value=EXACT_MAX, help_text="null: none.")
+    guaranteed = Units(required=False, min_value=0, max_value=EXACT_MAX, help_text=IN_TIME)
+    ceiling = Units(required=False, allow_null=True, min_value=0, max_value=EXACT_MAX, help_text=CEILING)
     weight = Whole(required=False, allow_null=True, min_value=1, max_value=MOST_WEIGHT, help_text="null: the share.")
-    remove = Flag(default=False, help_text="Takes the tenant's own share away; that of its tier holds again.")
+    remove = Flag(default=False, help_text=REMOVE)
 
 
 class SharesChange(Guarded):
@@ -170,8 +195,8 @@ class NewMember(Guarded):
     tenant = Word(TENANT_NAME, required=False, allow_null=True)
     limit = Word(f"({WORD})?", default="", help_text="The name of its limit; empty: as the other members have it.")
     endpoint = EndpointOrService(required=False, max_length=LONGEST_NAME, help_text="Where, if not where the pool is.")
-    guaranteed = Whole(min_value=0, max_value=EXACT_MAX, help_text=IN_TIME)
-    ceiling = Whole(required=False, allow_null=True, min_value=1, max_value=EXACT_MAX)
+    guaranteed = Units(min_value=0, max_value=EXACT_MAX, help_text=IN_TIME)
+    ceiling = Units(required=False, allow_null=True, min_value=0, max_value=EXACT_MAX, help_text=CEILING)
     weight = Whole(required=False, allow_null=True, min_value=1, max_value=MOST_WEIGHT)
 
     # Not for both.
@@ -181,11 +206,11 @@ class NewMember(Guarded):
 class PoolList(APIView):
     @lists(PoolsQuery, PoolOut)
     def get(self, request: Request) -> Response:
-        """Pools, the shared ones first. At most 200; there is one page."""
+        """Pools, the shared ones first."""
         asked = query(PoolsQuery, request)
         tenant = _tenant(asked["tenant"]) if "tenant" in asked else None
-        found = pools_found(tenant=tenant, scope=asked.get("endpoint"))
-        return Response({"items": [_pool(pool) for pool in found], "next": None})
+        found = pools_found(tenant=tenant, scope=asked.get("endpoint"), most=None)
+        return Response(sequence_page(sorted(found, key=_place), asked, PoolOut, key=_place))
 
     @creates(NewPool, PoolDetailOut)
     def post(self, request: Request) -> Response:
@@ -243,7 +268,10 @@ class PoolMembers(APIView):
 
     @creates(NewMember, PoolDetailOut)
     def post(self, request: Request, name: str, limit: str) -> Response:
-        """Gives a tenant or each tenant of a tier a share; without both, whose pool it is. A shared pool needs one."""
+        """Adds a member: a tenant, or each tenant of a tier.
+
+        A shared pool needs one of the two; other pools belong to a tier or a tenant already.
+        """
         pool = _found(name, limit)
         fields = body(NewMember, request)
         if pool.kind == "shared" and not (fields.get("tier") or fields.get("tenant")):
@@ -270,7 +298,7 @@ class PoolMembers(APIView):
         who = permitted(request, fields)
         wanted = [_wanted(each) for each in fields["shares"]]
         write = partial(shares_set, policy=name, limit=limit, shares=wanted, carry=fields["carry"])
-        more = _warned(partial(promise_after, pool, wanted))
+        more = _warned(lambda: shares_plan(pool, wanted).promise)
         return changed(request, Edit(write, who, lambda _: _now(name, limit), lambda: _now(name, limit), more=more))
 
 
@@ -294,7 +322,7 @@ def _wanted(fields: dict[str, Any]) -> WantedShare:
 def _rated(fields: dict[str, Any]) -> dict[str, Any]:
     """A whole rate as a whole number."""
     rate = fields.get("rate")
-    return fields if rate is None or rate != int(rate) else {**fields, "rate": int(rate)}
+    return fields if not isinstance(rate, float) or rate != int(rate) else {**fields, "rate": int(rate)}
 
 
 def _found(policy: str, limit: str) -> PoolRow:
@@ -332,13 +360,13 @@ def _whose(pool: PoolRow, name: str | None) -> Tenant | None:
     return row
 
 
-def _pool(pool: PoolRow) -> dict[str, Any]:
-    return {**PoolOut({**_fields(pool)}).data}
+def _place(pool: PoolRow) -> tuple[int, str, str]:
+    return KINDS.index(pool.kind), pool.policy, pool.name
 
 
 def _fields(pool: PoolRow) -> dict[str, Any]:
-    names = ("policy", "name", "kind", "tier", "tenant", "scope", "rate", "algorithm", "unit", "mode", "row")
-    return {name: getattr(pool, name) for name in names} | {"per": format_duration(pool.per_us)}
+    names = ("policy", "name", "kind", "tier", "tenant", "scope", "rate", "per", "algorithm", "unit", "mode", "row")
+    return {name: getattr(pool, name) for name in names}
 
 
 def _now(policy: str, limit: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from access.authentication import tenants_of
-from api.inputs import LIMIT
+from api.inputs import HIGHEST, LIMIT
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.models import TenantSummary
 from quotas.policies.explain import ExplainedLimit
@@ -29,7 +29,7 @@ class TenantOut(serializers.Serializer[Any]):
     suspended_reason = serializers.CharField()
     tags = serializers.ListField(child=serializers.CharField())
     contacts = serializers.ListField(child=serializers.CharField(), help_text="Mail addresses.")
-    priority = serializers.CharField(help_text="The highest of its requests. Empty: its tier's.")
+    priority = serializers.CharField(help_text=HIGHEST)
     archived_at = serializers.DateTimeField(allow_null=True, help_text="null: it is not archived.")
     created = serializers.DateTimeField()
 

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.edits import Edit, Guarded, GuardedRemovalQuery, changed, created, permitted, signed
-from api.inputs import Choice, HighestPriority, Line, Reasoned, Word, body, query
+from api.inputs import HIGHEST, Choice, HighestPriority, Line, Reasoned, Word, body, query
 from api.openapi.describe import changes, creates, lists, reads, removes
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
@@ -28,7 +28,7 @@ class TierOut(serializers.Serializer[Any]):
     name = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
     description = serializers.CharField()
-    priority = serializers.CharField(help_text="The highest of its tenants' requests. Empty: the endpoint's.")
+    priority = serializers.CharField(help_text=HIGHEST)
     created = serializers.DateTimeField()
 
 

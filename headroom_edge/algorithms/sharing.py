@@ -178,8 +178,9 @@ class Borrowing:
     )
 
     def __post_init__(self) -> None:
-        own = TokenBucket(self.assured, self.per_us, self.burst) if self.assured else None
-        most = TokenBucket(self.ceiling, self.per_us, self.ceiling_burst or 1) if self.ceiling else None
+        own = _bucket(ASSURED, ASSURED_BURST, self.assured, self.per_us, self.burst) if self.assured else None
+        ceiling_burst = self.ceiling_burst or 1
+        most = _bucket(CEILING, CEILING_BURST, self.ceiling, self.per_us, ceiling_burst) if self.ceiling else None
         object.__setattr__(self, "own", own)
         object.__setattr__(self, "most", most)
 
@@ -304,6 +305,15 @@ def window_of(path: Sequence[Pool | Borrowing]) -> Window:
     if isinstance(first, Pool) or first.own or first.most:
         return first.window
     return next(lender.window for lender in above if isinstance(lender, Pool) or lender.most)
+
+
+def _bucket(rate: Parameter, burst: Parameter, units: int, per_us: int, size: int) -> TokenBucket:
+    """Its refusals name the parameters of a share."""
+    try:
+        return TokenBucket(units, per_us, size)
+    except ParameterError as error:
+        name = rate.name if error.field == RATE.name else burst.name
+        raise ParameterError(name, f"{name} is too high to count exactly; lower it") from None
 
 
 def _kept(outcome: Outcome, state: State, at: int) -> State:

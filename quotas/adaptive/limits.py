@@ -92,7 +92,7 @@ def rate_reason(adapt: Adapt, state: LoopState | None) -> str:
     if adapt.pin is not None:
         return PINNED
     if state is None:
-        return "no answers were reported for 10 seconds, so the configured limit holds"
+        return "no answers were reported for 10 seconds, so the limit is back at its ceiling"
     seen = f"{percent_words(round(state.bad * 1_000))} of {state.answers:,.0f} answers per second were bad"
     if state.mode == "drain":
         return f"cut so that the backend can work off its queue: {seen}"

@@ -275,15 +275,15 @@ class Promise:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return tuple(sentence for sentence in (self._best_effort, self._delay) if sentence)
+        return tuple(sentence for sentence in (self._part, self._delay) if sentence)
 
     @property
-    def _best_effort(self) -> str:
+    def _part(self) -> str:
         if self.percent == 100:
             return ""
         return (
-            f"Guaranteed is best effort: {self.percent} %. The shares add up to {_per_second(self.assured)}, "
-            f"and there is {_per_second(self.rate)}."
+            f"The pool can keep only {self.percent} % of the guaranteed shares: they add up to "
+            f"{_per_second(self.assured)}, and it has {_per_second(self.rate)}."
         )
 
     @property

@@ -140,7 +140,7 @@ def _borrowing_sentences(share: Borrowing) -> Iterator[str]:
 def _levels(lendable: int) -> str:
     """How far requests of each priority may fill it."""
     levels = ", ".join(f"{priority} {filled(lendable, priority):,}" for priority in PRIORITIES)
-    return f"Loans at once, by the priority of a request: {levels}."
+    return f"How much it lends at once, by the request's priority: {levels}."
 
 
 def algorithm_words(name: str) -> str:

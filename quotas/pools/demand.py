@@ -42,6 +42,10 @@ def demand_newest(pool: PoolRow) -> Task | None:
     return Task.objects.filter(kind=Task.Kind.SHARES, asked__contains=_asked(pool)).order_by("-id").first()
 
 
+def demand_numbered(pool: PoolRow, number: int) -> Task | None:
+    return Task.objects.filter(pk=number, kind=Task.Kind.SHARES, asked__contains=_asked(pool)).first()
+
+
 def _asked(pool: PoolRow) -> dict[str, str]:
     return {"policy": pool.policy, "limit": pool.name}
 

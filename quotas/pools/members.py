@@ -280,10 +280,11 @@ class _SharedMembers:
         """The same, summed in the database, without overrides."""
         told = promise(self.pool.algorithm, [node.algorithm for node in self.nodes if node.parent == self.pool.name])
         assured, bursts = told.assured, told.bursts
+        counts = self._without_own()
         for row in self.of_tiers:
             algorithm = row_limit(row.name.name, row).algorithm
             if isinstance(algorithm, Borrowing) and algorithm.parent == self.pool.name:
-                count = self._without_own(row)
+                count = counts[_counted(row)]
                 assured += count * Fraction(algorithm.assured * SECOND_US, algorithm.per_us)
                 bursts += count * algorithm.burst
         for each in self._own_sums():
@@ -291,11 +292,18 @@ class _SharedMembers:
             bursts += int(each["bursts"])
         return Promise(told.rate, assured, bursts, told.reserve)
 
-    def _without_own(self, row: Limit) -> int:
+    def _without_own(self) -> dict[str, int]:
+        """How many tenants have each limit of a tier, and none of their own instead."""
+        found: dict[str, int] = Tenant.objects.filter(archived_at=None).aggregate(
+            **{_counted(row): Count("pk", filter=self._has(row)) for row in self.of_tiers}
+        )
+        return found
+
+    def _has(self, row: Limit) -> Q:
         own = Limit.objects.filter(
             policy__tenant=OuterRef("pk"), name=row.name_id, policy__endpoint=row.policy.endpoint_id
         )
-        return Tenant.objects.filter(archived_at=None, tier=row.policy.tier_id).exclude(Exists(own)).count()
+        return Q(tier=row.policy.tier_id) & ~Q(Exists(own))
 
     def _own_sums(self) -> QuerySet[Any, Any]:
         rows = self._own().filter(parameters__parent=self.pool.name, policy__tenant__archived_at=None)
@@ -305,6 +313,10 @@ class _SharedMembers:
             .values("per")
             .annotate(shares=_total("parameters__assured"), bursts=_total("parameters__burst"), rows=Count("pk"))
         )
+
+
+def _counted(row: Limit) -> str:
+    return f"of_{row.pk}"
 
 
 def _total(path: str) -> Coalesce:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from django.contrib.postgres.aggregates import StringAgg
 from django.db.models import Case, Max, Q, QuerySet, TextField, Value, When
 from django.db.models.functions import MD5, Cast, Concat
 
-from headroom_edge.algorithms.base import SECOND_US, per_text
+from headroom_edge.algorithms.base import SECOND_US, format_duration, per_text
 from headroom_edge.algorithms.sharing import MOST_LEVELS, Borrowing, Pool
-from quotas.models import Endpoint, Limit
+from quotas.models import Endpoint, Limit, Revision
 from quotas.policies.limit_codec import row_limit
 from quotas.policies.spec import EVERYWHERE
 from tenants.models import Tenant
@@ -82,6 +82,10 @@ class PoolRow:
         return self.algorithm.bucket.typed_per_us
 
     @property
+    def per(self) -> str:
+        return format_duration(self.per_us)
+
+    @property
     def seconds(self) -> float:
         """The length of the time that its rate is for."""
         return self.per_us / SECOND_US
@@ -122,7 +126,9 @@ def sharing_limits() -> QuerySet[Limit]:
     return Limit.objects.select_related(*whole).filter(algorithm__in=SHARING).order_by("policy__name", "name__name")
 
 
-def pools_found(*, tenant: Tenant | None = None, scope: str | None = None) -> list[PoolRow]:
+def pools_found(
+    *, tenant: Tenant | None = None, scope: str | None = None, most: int | None = MOST_POOLS
+) -> list[PoolRow]:
     """Shared pools first. `tenant`: only those that hold for it. `scope`: only those that count this endpoint."""
     rows = sharing_limits().filter(algorithm=Pool.name)
     if tenant is not None:
@@ -134,7 +140,7 @@ def pools_found(*, tenant: Tenant | None = None, scope: str | None = None) -> li
         everywhere = Q(policy__endpoint=None, policy__service="")
         rows = rows.filter(Q(policy__endpoint__name=scope) | Q(policy__service=service) | everywhere)
     kind = Case(When(policy__tenant__isnull=False, then=2), When(policy__tier__isnull=False, then=1), default=0)
-    return pools_of(rows.order_by(kind, "policy__name", "name__name")[:MOST_POOLS])
+    return pools_of(rows.order_by(kind, "policy__name", "name__name")[:most])
 
 
 def pools_of(rows: Iterable[Limit]) -> list[PoolRow]:
@@ -173,6 +179,19 @@ def pool_state(pool: PoolRow, lenders: Sequence[str]) -> PoolState:
     one = Concat(Cast("pk", TextField()), Value(":", TextField()), Cast("changed_revision", TextField()))
     found = rows.aggregate(newest=Max("changed_revision"), version=MD5(StringAgg(one, ",", order_by="pk")))
     return PoolState(int(found["newest"] or 0), str(found["version"] or "")[:16])
+
+
+def is_change_of(pool: PoolRow, lenders: Collection[str], number: int) -> bool:
+    """Whether this revision touched a limit that borrows from one of these, also if it is gone since."""
+    row = Revision.objects.filter(number=number).only("before", "after").first()
+    states = [state for side in (row.before, row.after) for state in side.values()] if row else []
+    limits = [limit for state in states if state and "limits" in state for limit in _limits_within(pool, state)]
+    return any(limit.get("parent") in lenders for limit in limits)
+
+
+def _limits_within(pool: PoolRow, policy: Mapping[str, Any]) -> Collection[Mapping[str, Any]]:
+    limits: Mapping[str, Mapping[str, Any]] = policy["limits"] if covers(pool.scope, policy["endpoint"]) else {}
+    return limits.values()
 
 
 def pools_named(text: str, most: int) -> list[PoolRow]:

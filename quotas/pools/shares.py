@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, Unpack
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 
 from headroom_edge.algorithms import FIELDS
-from headroom_edge.algorithms.base import SECOND_US, format_duration
+from headroom_edge.algorithms.base import SECOND_US, ParameterError
 from headroom_edge.algorithms.sharing import Borrowing, Pool
 from quotas.changes.draft import Permits
 from quotas.errors import refuse
@@ -24,14 +24,15 @@ from quotas.policies.chains import Promise
 from quotas.policies.edit import find_limit, find_policy
 from quotas.policies.limit_codec import row_fields
 from quotas.policies.spec import EVERYWHERE, Carry
-from quotas.pools.members import Share, members_read, shares_of
+from quotas.pools.amounts import KEEP, Amounts, Units, amount_words, amounts_after, amounts_of, share_fields
+from quotas.pools.members import Members, Share, every_share, members_read, shares_of, tenant_members
 from quotas.pools.queries import PoolRow, covers, pool_read, sharing_limits
+from quotas.pools.use import ShareKey, key_of
 from tenants.models import Tenant
 
 Fields = Mapping[str, Any]
 
 MOST_SHARES: Final = 200  # in one edit
-KEEP: Final = -1  # leaves a ceiling or a weight as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,10 @@ class WantedShare:
     tenant: str = ""  # empty: a limit of everyone, of the tier, or of the tenant whose pool it is
     limit: str = ""  # empty: the one that the tenant has
     scope: str = ""  # empty: as above
-    assured: int | None = KEEP
-    ceiling: int | None = KEEP  # None: none
+    assured: Units = KEEP
+    ceiling: Units | None = KEEP  # None: none
     weight: int | None = KEEP  # None: as its share
+    exactly: Borrowing | None = None  # instead of the amounts: all of its parameters
     is_removed: bool = False  # its own share goes; that of its tier holds again, if there is one
 
 
@@ -67,21 +69,36 @@ def shares_set(
 ) -> Revision | None:
     """Members that are not named stay as they are."""
     pool = find_pool(policy, limit)
-    edits = share_edits(pool, shares)
+    edits = [each.edit for each in share_edits(pool, shares)]
     return limits_set(edits=edits, author=author, reason=reason, carry=carry, **permits)
 
 
-def share_edits(pool: PoolRow, wanted: Sequence[WantedShare]) -> list[Edit]:
+@dataclass(frozen=True, slots=True)
+class ShareEdit:
+    share: Share  # as it is now
+    edit: Edit
+
+
+def share_edits(pool: PoolRow, wanted: Sequence[WantedShare], members: Members | None = None) -> list[ShareEdit]:
+    """`members`: a page of them that is read already."""
     if not wanted or len(wanted) > MOST_SHARES:
         raise refuse("shares", "count", f"name from 1 to {MOST_SHARES} members; split a larger edit")
-    present = shares_of(pool, sorted({each.tenant for each in wanted if each.tenant}))
+    present = _known(pool, members, sorted({each.tenant for each in wanted if each.tenant}))
     chosen = [(each, _present(pool, each, present)) for each in wanted]
     rows = _rows([share for _, share in chosen])
-    edits = [_edit(pool, each, share, rows[share.policy, share.limit]) for each, share in chosen]
-    places = [(edit.place, edit.name) for edit in edits]
+    edits = [ShareEdit(share, _edit(pool, each, share, rows[share.policy, share.limit])) for each, share in chosen]
+    places = [(each.edit.place, each.edit.name) for each in edits]
     if len(set(places)) < len(places):
         raise refuse("shares", "twice", "a member is named twice; name each member once")
     return edits
+
+
+def _known(pool: PoolRow, members: Members | None, tenants: Sequence[str]) -> list[Share]:
+    """The shares of these tenants and of everyone. They are read only if the page of members lacks a tenant."""
+    here = {share.tenant for share in members.shares} if members else set()
+    if members is None or (pool.kind == "shared" and not here.issuperset(tenants)):
+        return shares_of(pool, tenants)
+    return every_share((*members.nodes, *members.shares))
 
 
 def _present(pool: PoolRow, wanted: WantedShare, shares: Sequence[Share]) -> Share:
@@ -125,43 +142,27 @@ def _edit(pool: PoolRow, wanted: WantedShare, share: Share, row: Limit) -> Edit:
             message = f"the share of {tenant} comes from {share.source}; change it there, or give it a share of its own"
             raise refuse("shares", "not_own", message)
         return edit
-    fields = _fields(pool.algorithm, row, wanted)
-    _check_ceiling(share, fields)
+    fields = _fields(pool.algorithm, share, row, wanted)
+    try:
+        _borrowing(fields)
+    except ParameterError as error:
+        raise refuse(error.field, error.code, f"the share of {_whose(share)}: {error.message}") from None
     return replace(edit, fields=fields)
 
 
-def _check_ceiling(share: Share, fields: Fields) -> None:
-    """The algorithm refuses it too, but does not know whose it is."""
-    ceiling, assured = fields.get("ceiling"), fields.get("assured") or 0
-    if ceiling is not None and ceiling < assured:
-        whose = share.tenant or f"limit {share.limit}"
-        raise refuse(
-            "ceiling",
-            "parameter",
-            f"the ceiling of {whose}, {ceiling:,}, is below its guaranteed share of {assured:,}; raise the ceiling, or "
-            "lower the share",
-        )
+def _whose(share: Share) -> str:
+    return share.tenant or f"limit {share.limit}"
 
 
-def _fields(pool: Pool, row: Limit, wanted: WantedShare) -> dict[str, Any]:
-    """The limit as it is, with the new share. Bursts that were the usual ones stay the usual ones."""
-    fields = row_fields(row)
+def _fields(pool: Pool, share: Share, row: Limit, wanted: WantedShare) -> dict[str, Any]:
+    """The limit as it is, with the new share."""
     old = Borrowing.parse(dict(row.parameters))
-    was_usual = old.burst == old.assured
-    most_was_usual = old.ceiling is not None and old.ceiling_burst == max(old.burst, old.ceiling)
-    if wanted.assured != KEEP or wanted.ceiling != KEEP:
-        fields |= _in_time_of(pool, old)
-    if wanted.assured != KEEP:
-        fields["assured"] = wanted.assured
-        if was_usual or not wanted.assured:
-            fields.pop("burst", None)
-    if wanted.ceiling != KEEP:
-        fields["ceiling"] = wanted.ceiling
-    if fields.get("ceiling") is None:
-        fields.pop("ceiling", None)
-        fields.pop("ceiling_burst", None)
-    elif most_was_usual:
-        fields.pop("ceiling_burst", None)
+    amounts = amounts_after(amounts_of(pool, old), wanted.assured, wanted.ceiling)
+    _check_ceiling(share, amounts)
+    others = {name: value for name, value in row_fields(row).items() if name not in FIELDS[Borrowing.name]}
+    if wanted.exactly:
+        return {**others, **wanted.exactly.describe(), "parent": old.parent}
+    fields = {**others, **share_fields(pool, old, amounts)}
     if wanted.weight != KEEP:
         fields["weight"] = wanted.weight
     if fields.get("weight") is None:
@@ -169,33 +170,56 @@ def _fields(pool: Pool, row: Limit, wanted: WantedShare) -> dict[str, Any]:
     return fields
 
 
-def _in_time_of(pool: Pool, old: Borrowing) -> dict[str, Any]:
-    """Its rates in the time of the pool's rate, so that a new number beside them means the same."""
-    per_us = pool.bucket.typed_per_us
-    if old.per_us == per_us:
+def _check_ceiling(share: Share, amounts: Amounts) -> None:
+    """The algorithm refuses it too, but does not know whose it is."""
+    if amounts.ceiling is not None and amounts.ceiling < amounts.assured:
+        raise refuse(
+            "ceiling",
+            "parameter",
+            f"the ceiling of {_whose(share)}, {amount_words(amounts.ceiling)}, is below its guaranteed share of "
+            f"{amount_words(amounts.assured)}; raise the ceiling, or lower the share",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SharesPlan:
+    """An edit of shares that is not written yet."""
+
+    edits: list[Edit]
+    promise: Promise  # what the pool will have promised
+
+
+def shares_plan(pool: PoolRow, wanted: Sequence[WantedShare]) -> SharesPlan:
+    members = members_read(pool)
+    edits = share_edits(pool, wanted, members)
+    near = [each for each in edits if each.share.parent == pool.name]
+    inherited = _inherited(pool, [each.share for each in near if each.edit.fields is None and each.share.is_own])
+    told = members.promise
+    for each in near:
+        told = _with(told, each.share.algorithm, -1)
+        after = inherited.get(key_of(each.share)) if each.edit.fields is None else _borrowing(each.edit.fields)
+        told = _with(told, after) if after else told
+    return SharesPlan([each.edit for each in edits], told)
+
+
+def _inherited(pool: PoolRow, shares: Sequence[Share]) -> dict[ShareKey, Borrowing]:
+    """What their tiers give the tenants once these shares of their own are gone."""
+    if not shares:
         return {}
-    ceiling = None if old.ceiling is None else round(old.ceiling * per_us / old.per_us)
-    fields = {"per": format_duration(per_us), "assured": round(old.assured * per_us / old.per_us)}
-    return {**fields, "ceiling": ceiling} if ceiling is not None else fields
-
-
-def promise_after(pool: PoolRow, wanted: Sequence[WantedShare]) -> Promise:
-    """What the pool will have promised with these shares. Own shares that are removed are not counted out."""
-    told = members_read(pool).promise
-    present = shares_of(pool, sorted({each.tenant for each in wanted if each.tenant}))
-    chosen = [(each, _present(pool, each, present)) for each in wanted]
-    rows = _rows([share for _, share in chosen])
-    for each, share in chosen:
-        if share.parent != pool.name or each.is_removed:
-            continue
-        fields = _fields(pool.algorithm, rows[share.policy, share.limit], each)
-        told = _with(_with(told, _borrowing(fields)), share.algorithm, -1)
-    return told
+    tenants = Tenant.objects.filter(name__in={share.tenant for share in shares})
+    tiers = dict(tenants.values_list("name", "tier"))
+    rows = sharing_limits().exclude(mode="off").filter(algorithm=Borrowing.name, parameters__parent=pool.name)
+    found = {
+        (row.policy.tier_id, row.policy.scope, row.name.name): Borrowing.parse(dict(row.parameters))
+        for row in rows.filter(policy__tier__in=tiers.values(), name__name__in={share.limit for share in shares})
+    }
+    keys = {key_of(share): (tiers[share.tenant], share.scope, share.limit) for share in shares}
+    return {key: found[place] for key, place in keys.items() if place in found}
 
 
 def promise_with_pool(pool: PoolRow, fields: Fields) -> Promise:
     """What the pool will have promised with these parameters."""
-    wanted = {**row_fields(pool.row), **fields}
+    wanted = _pool_fields(pool, fields)
     new = Pool.parse({name: wanted[name] for name in FIELDS[Pool.name] if name in wanted})
     rate = Fraction(new.rate * SECOND_US, new.per_us)
     return replace(members_read(pool).promise, rate=rate, reserve=new.reserve)
@@ -205,13 +229,14 @@ def promise_with_member(
     pool: PoolRow, *, fields: Fields, tier: str | None, tenant: str | None, name: str = "", scope: str = ""
 ) -> Promise:
     """What the pool will have promised with this member, as `member_add` takes it."""
-    told = members_read(pool).promise
-    new = _borrowing({"per": format_duration(pool.per_us), "parent": pool.name, **fields})
+    is_inside = tenant is not None and pool.kind != "shared"
+    members = tenant_members(pool, str(tenant)) if is_inside else members_read(pool)
+    new = _borrowing(_new_fields(pool, pool.name, fields))
     limit, place = name or usual_name(pool), scope or pool.scope
     if tier and pool.kind == "shared":
-        return _with(told, new, _without_own(tier, limit, place))
-    present = shares_of(pool, [tenant]) if tenant and pool.kind == "shared" else []
-    for share in present:
+        return _with(members.promise, new, _without_own(tier, limit, place))
+    told = members.promise
+    for share in _known(pool, members, [tenant]) if tenant else []:
         if (share.tenant, share.limit, share.scope, share.parent) == (tenant, limit, place, pool.name):
             told = _with(told, share.algorithm, -1)  # it replaces that of its tier
     return _with(told, new)
@@ -245,9 +270,17 @@ def pool_set(
 ) -> Revision | None:
     """`fields`: any of rate, per, burst and reserve."""
     pool = find_pool(policy, limit)
-    wanted = {**row_fields(pool.row), **fields}
+    wanted = _pool_fields(pool, fields)
     edit = Edit(pool.tier, pool.scope, pool.name, wanted, tenant=pool.tenant)
     return limits_set(edits=[edit], author=author, reason=reason, carry=carry, **permits)
+
+
+def _pool_fields(pool: PoolRow, fields: Fields) -> dict[str, Any]:
+    """The pool as it is, with these fields. A rate such as `4.2/10s` has its own time."""
+    wanted = {**row_fields(pool.row), **fields}
+    if "/" in str(fields.get("rate")):
+        wanted.pop("per", None)
+    return wanted
 
 
 def pool_create(
@@ -288,8 +321,9 @@ def member_add(
 ) -> Revision | None:
     """Gives each tenant of a tier, one tenant, or (neither) everyone a share of the pool.
 
-    `fields`: assured, ceiling, weight and so on. `name`: of its limit; that of the other members if empty. `scope`:
-    where it holds, if not where the pool does. `parent`: the node that it borrows from, if not from the pool itself.
+    `fields`: assured and ceiling in the time of the pool's rate, weight and so on. `name`: of its limit; that of the
+    other members if empty. `scope`: where it holds, if not where the pool does. `parent`: the node that it borrows
+    from, if not from the pool itself.
     """
     pool = find_pool(policy, limit)
     owner = (tier, tenant) if tier or tenant else (pool.tier, pool.tenant)
@@ -299,14 +333,44 @@ def member_add(
         raise refuse("scope", "endpoint", message)
     if not covers(pool.scope, place):
         raise refuse("scope", "endpoint", f"{place} does not count on {pool.name}, which is on {pool.scope}")
-    same = {"per": format_duration(pool.per_us), "subject": pool.row.subject}
-    inherited = {**same, "unit": pool.unit, "mode": pool.mode}
-    wanted = {**inherited, "algorithm": Borrowing.name, "parent": parent or pool.name, **fields}
+    inherited = {"subject": pool.row.subject, "unit": pool.unit, "mode": pool.mode}
+    wanted = {**inherited, "algorithm": Borrowing.name, **_new_fields(pool, parent or pool.name, fields)}
     edit = Edit(owner[0], place, name or usual_name(pool), wanted, tenant=owner[1])
-    taken = _at(*owner, place, edit.name)
-    if taken is not None:
-        raise refuse("name", "taken", f"{taken.policy.name} already has a limit {edit.name}; edit it, or choose a name")
+    _check_owner(pool, *owner)
+    _check_free(edit, parent or pool.name)
     return limits_set(edits=[edit], author=author, reason=reason, **permits)
+
+
+def _check_owner(pool: PoolRow, tier: str | None, tenant: str | None) -> None:
+    """Only those who have the pool can have a share of it."""
+    if pool.tenant and (tier, tenant) != (None, pool.tenant):
+        field = "tenant" if tenant else "tier"
+        raise refuse(field, "other", f"{pool.name} is a pool of tenant {pool.tenant}; choose this tenant")
+    if pool.tier and tenant and not Tenant.objects.filter(name=tenant, tier__name=pool.tier).exists():
+        raise refuse("tenant", "other", f"{pool.name} is a pool of tier {pool.tier}; choose a tenant of this tier")
+    if pool.tier and tier not in (None, pool.tier):
+        raise refuse("tier", "other", f"{pool.name} is a pool of tier {pool.tier}; choose this tier")
+
+
+def _check_free(edit: Edit, parent: str) -> None:
+    """The compiler refuses a second share on one place, too, but says what to change in a document."""
+    owned = Q(policy__tier__name=edit.tier, policy__tenant__name=edit.tenant)
+    is_share = Q(algorithm=Borrowing.name, parameters__parent=parent) & ~Q(mode="off")
+    rows = Limit.objects.select_related("name", "policy__endpoint").filter(owned, is_share | Q(name__name=edit.name))
+    for row in rows:
+        if row.policy.scope == edit.endpoint:
+            what = f"limit {row.name.name} of {row.policy.name}"
+            raise refuse("limit", "taken", f"{what} is there already; change that limit instead of adding one")
+
+
+def _new_fields(pool: PoolRow, parent: str, fields: Fields) -> dict[str, Any]:
+    amounts = amounts_after(Amounts(Fraction(0)), fields.get("assured", 0), fields.get("ceiling"))
+    if amounts.ceiling is not None and amounts.ceiling < amounts.assured:
+        least = amount_words(amounts.assured)
+        raise refuse("ceiling", "parameter", f"ceiling cannot be below assured, which is {least}; raise it")
+    nothing = Borrowing(0, pool.per_us, 0, None, None, 0, parent)
+    others = {name: value for name, value in fields.items() if name not in ("assured", "ceiling")}
+    return {**share_fields(pool.algorithm, nothing, amounts), **others}
 
 
 def usual_name(pool: PoolRow) -> str:

@@ -28,6 +28,7 @@ from quotas.usage.queries.traffic import Traffic, binned, rollup_rows, traffic_r
 NOW: Final = timedelta(minutes=1)
 DAY: Final = timedelta(days=1)
 MOST_DRAWN: Final = 6  # members with a colour of their own
+NOBODY: Final = 0  # the number of no tenant
 MOST_DENIALS: Final = 1_000  # of the log, read for their causes
 
 ShareKey = tuple[str, str, str]  # tenant, scope, limit
@@ -110,7 +111,7 @@ class _Counted:
         return cls(
             pool,
             members,
-            [EVERYONE] if tenant is None else [tenant],
+            [EVERYONE] if pool.kind == "shared" else [tenant or NOBODY],
             [numbers[name] for name in sorted(lending) if name in numbers],
             sorted(numbers.values()),
             dict(found),
@@ -140,11 +141,11 @@ class _Counted:
     def by_member(self, period: Period) -> dict[ShareKey, Amount]:
         owners = self._member_owners()
         rows = self.rows(period, owners).values(*self._columns()).annotate(**self.sums)
-        return self._shared_out({self._cell(row): _amount(row) for row in rows}) if owners != [0] else {}
+        return self._shared_out({self._cell(row): _amount(row) for row in rows}) if owners != [NOBODY] else {}
 
     def _member_owners(self) -> list[int]:
         """Never empty, so that the number of queries does not depend on the members."""
-        return sorted({share.number for share in self.members.shares}) or [0]
+        return sorted({share.number for share in self.members.shares}) or [NOBODY]
 
     def _columns(self) -> list[str]:
         return ["tenant_number", "endpoint_number"] if self.endpoints else ["tenant_number"]
@@ -170,7 +171,7 @@ class _Counted:
 
     def history(self, period: Period, drawn: Sequence[Share]) -> tuple[list[Amount], list[DrawnMember]]:
         whole = {row["bin"]: _amount(row) for row in self._binned(period, self.owners, [])}
-        owners = sorted({share.number for share in drawn}) or [0]
+        owners = sorted({share.number for share in drawn}) or [NOBODY]
         cells: dict[datetime, dict[tuple[int, str], Amount]] = {start: {} for start in period.starts}
         for row in self._binned(period, owners, self._columns()):
             point = cells.setdefault(row["bin"], {})
@@ -200,7 +201,9 @@ def _with_children(shares: Iterable[Share]) -> set[str]:
 
 
 def use_read(pool: PoolRow, members: Members, *, tenant: int | None = None) -> PoolUse:
-    """`tenant`: whose pool it is, if it is not shared."""
+    """`tenant`: whose pool it is, if it is not shared; None: no tenant has it, so nothing is measured."""
+    if pool.kind != "shared" and tenant is None:
+        return PoolUse(None, NOTHING, NOTHING, 0)
     counted = _Counted.of(pool, members, tenant)
     _, until = drained_and_folded(UsageStep, None if tenant is None else [tenant])
     if until <= BEGINNING:

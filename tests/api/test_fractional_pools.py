@@ -77,6 +77,16 @@ def test_a_share_written_as_it_was_read_stays(operator: APIClient) -> None:
     assert (kite(operator)["guaranteed"], kite(operator)["ceiling"]) == (before["guaranteed"], before["ceiling"])
 
 
+@pytest.mark.parametrize("share", [{"guaranteed": 4.2}, {"guaranteed": 0.4, "ceiling": 0.5}])
+def test_a_share_may_have_decimals_and_can_be_sent_back(operator: APIClient, share: dict[str, float]) -> None:
+    for _ in range(2):
+        wanted = {"tenant": "kite", "ceiling": 60, **share}
+        answer = operator.patch(f"{CARDS}/members", {"shares": [wanted], **WHY}, format="json")
+        assert answer.status_code == 200, answer.content
+        share = {name: kite(operator)[name] for name in ("guaranteed", "ceiling")}
+        assert share.items() <= wanted.items()
+
+
 def test_a_new_member_gets_what_was_asked_for(operator: APIClient) -> None:
     set_rate(operator, 100.5)
     member = {"tenant": "kite", "endpoint": PAY, "limit": "charge", "guaranteed": 10, **WHY}

@@ -11,11 +11,12 @@ from rest_framework.test import APIClient
 from quotas.models import Policy
 from quotas.pools.members import members_read
 from quotas.pools.queries import pool_read
+from quotas.pools.shares import pool_create
 from quotas.tenants import NewTenant, tenants_create, tier_create
 from tests.access.people import token
 from tests.dashboards.world import counted, drained
 from tests.quotas.pools.world import DOCUMENT, grow, make_pool_world, make_team_world
-from tests.quotas.world import PAY, SAID
+from tests.quotas.world import FORCED, PAY, SAID
 
 pytestmark = pytest.mark.django_db
 
@@ -52,6 +53,16 @@ class TestReading:
         )
         assert (pool["rate"], pool["per"], pool["burst"], pool["reserve"]) == (100, "1s", 200, 100)
         assert read(operator, "/v1/pools?endpoint=payments:refund")["items"] == []
+
+    def test_pools_come_in_pages(self, operator: APIClient) -> None:
+        for name in ("a-pool", "b-pool"):
+            pool_create(name=name, endpoint="payments:refund", fields={"rate": 10}, **FORCED)
+        pool_create(name="own", tenant="kite", fields={"rate": 10}, **FORCED)
+        first = read(operator, "/v1/pools?limit=3")
+        second = read(operator, f"/v1/pools?limit=3&cursor={first['next']}")
+        found = [[each["name"] for each in answer["items"]] for answer in (first, second)]
+        assert second["next"] is None
+        assert found == [["cards", "a-pool", "b-pool"], ["own"]]
 
     def test_a_pool_says_what_it_has_promised(self, operator: APIClient) -> None:
         pool = read(operator, CARDS)
@@ -120,13 +131,13 @@ class TestChanging:
         tenants_create(tenants=[NewTenant(name, "bronze") for name in ("ant", "bee")], **SAID)
         answer = getattr(operator, method)(f"{path}?dry_run=true", {**fields, **WHY}, format="json")
         assert answer.status_code == 200, answer.content
-        told = [each for each in answer.json()["warnings"] if "best effort" in each]
-        assert [each.partition(".")[0] for each in told] == (
-            [f"Guaranteed is best effort: {percent} %"] if percent else []
+        told = [each for each in answer.json()["warnings"] if "keep only" in each]
+        assert [each.partition(":")[0] for each in told] == (
+            [f"The pool can keep only {percent} % of the guaranteed shares"] if percent else []
         )
 
     def test_dry_runs_of_a_policy_and_a_document_warn_as_well(self, operator: APIClient) -> None:
-        told = "pool cards of everyone-charge: Guaranteed is best effort: 90 %."
+        told = "pool cards of everyone-charge: The pool can keep only 90 % of the guaranteed shares:"
         share = {"name": "charge", "algorithm": "borrowing", "assured": 45, "parent": "cards"}
         answer = operator.put("/v1/policies/gold-charge?dry_run=true", {"limits": [share], **WHY}, format="json")
         assert answer.json()["warnings"][0].startswith(told)
@@ -202,6 +213,12 @@ class TestChanging:
     def test_the_pool_itself_changes(self, operator: APIClient) -> None:
         answer = operator.patch(CARDS, {"rate": 120, "reserve": 80, **WHY}, format="json")
         assert (answer.json()["rate"], answer.json()["reserve"], answer.json()["burst"]) == (120, 80, 200)
+
+    def test_a_rate_may_name_its_time(self, operator: APIClient) -> None:
+        answer = operator.patch(CARDS, {"rate": "1200/10s", **WHY}, format="json")
+        assert (answer.json()["rate"], answer.json()["per"]) == (1200, "10s")
+        answer = operator.patch(CARDS, {"rate": "fast", **WHY}, format="json")
+        assert (answer.status_code, answer.json()["field"]) == (422, "rate")
 
     def test_a_pool_is_made_and_gets_a_member(self, operator: APIClient) -> None:
         fields = {"name": "exports", "endpoint": "payments:refund", "rate": 10, "force": True, **WHY}

@@ -146,7 +146,7 @@ def test_a_share_above_the_rate_is_told_and_a_bad_one_refused(ada: Person) -> No
     share(page, "delta-shuttle").fill("95")
     page.get_by_label("Ceiling of delta-shuttle").fill("95")
     saved = page.get_by_role("region", name="Unsaved shares")
-    expect(saved).to_contain_text("Guaranteed is best effort")
+    expect(saved).to_contain_text("of the guaranteed shares")
     page.get_by_label("Ceiling of delta-shuttle").fill("10")
     expect(saved).to_contain_text("is below its guaranteed share")
     saved.get_by_role("button", name="Discard").click()

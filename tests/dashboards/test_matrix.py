@@ -213,16 +213,18 @@ def test_the_editor_says_in_words_what_a_pool_and_a_share_of_it_buy(operator: Cl
     planned = text_of(operator.post("/matrix/plan", pooled()))
     assert "All who borrow from it get 1,000/s together." in planned
     assert "Guaranteed shares may use all 250 at once; loans leave 50 free for them." in planned
-    assert "by the priority of a request: critical 200, high 180, normal 150, sheddable 100." in planned
+    assert "priority: critical 200, high 180, normal 150, sheddable 100." in planned
     assert "Try in shadow" not in planned
     assert "Saved as r" in text_of(operator.post("/matrix/publish", pooled()))
     planned = text_of(operator.post("/matrix/plan", shared()))
     assert "200/s are guaranteed, up to 40 at once, whatever the others use." in planned
     assert "It borrows up to 800/s in all. When others ask too, its part has the weight 200." in planned
     assert "org can guarantee 5 such shares at once." in planned
-    assert "Guaranteed is best effort: 83 %." in text_of(
+    assert "The pool can keep only 83 % of the guaranteed shares" in text_of(
         operator.post("/matrix/plan", shared(p_assured="1200", p_ceiling="2000"))
     )
+    refused = text_of(operator.post("/matrix/plan", shared(p_ceiling="100")))
+    assert "Ceiling cannot be below the guaranteed share, which is 200; raise it." in refused
     assert "may have to wait about 50ms" in text_of(operator.post("/matrix/plan", shared(p_burst="100")))
     assert "Saved as r" in text_of(operator.post("/matrix/publish", shared()))
     assert limit_of("pro-all", "team").parameters == {
@@ -241,7 +243,7 @@ def test_the_dry_run_warns_of_guarantees_that_a_pool_cannot_keep(operator: Clien
     operator.post("/matrix/publish", pooled())
     operator.post("/matrix/publish", shared())
     planned = text_of(operator.post("/matrix/plan", pooled(limit_name="org", name="", p_rate="100", p_burst="100")))
-    assert "Pool org of pro-all: Guaranteed is best effort: 50 %." in planned
+    assert "Pool org of pro-all: The pool can keep only 50 % of the guaranteed shares" in planned
 
 
 def test_a_chain_that_cannot_be_is_refused_in_the_editor(operator: Client) -> None:
@@ -266,6 +268,14 @@ def test_many_cells_are_changed_as_one(operator: Client) -> None:
     assert newest().number == before + 1
     rates = [limit_of(policy).parameters["rate"] for policy in ("pro-all", "free-all")]
     assert rates == [150, 15]
+
+
+@pytest.mark.parametrize("action", ["plan", "publish"])
+def test_cells_without_a_limit_of_their_own_change_nothing(operator: Client, action: str) -> None:
+    before = newest().number
+    form = {"at": [f"pro/{PAY}", f"free/{PAY}"], "limit_name": "", "percent": "150", "reason": "none here"}
+    assert operator.post(f"/matrix/{action}", form).status_code == 200
+    assert newest().number == before
 
 
 def test_the_editor_says_what_a_lease_is_and_sets_its_length(operator: Client) -> None:

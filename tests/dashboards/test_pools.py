@@ -7,33 +7,37 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from html import unescape
+from typing import Any
 
 import pytest
 from django.db import connection
+from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboards.pages.pools.editor import SharesForm
-from dashboards.pages.pools.figures import PARTS
+from dashboards.pages.pools.chart import PARTS
+from dashboards.pages.pools.shares_form import SharesForm
 from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.algorithms.sharing import Borrowing
+from quotas.changes.freeze import freeze_set
 from quotas.changes.undo import revision_revert
 from quotas.models import Policy, Task
 from quotas.overrides import override_create
 from quotas.pools import demand
 from quotas.pools.members import members_read
 from quotas.pools.queries import pool_read
-from quotas.pools.shares import WantedShare, shares_set
+from quotas.pools.shares import WantedShare, pool_create, shares_set
 from quotas.recommendations.pool_proposal import MemberProposal, PoolProposal, PoolShare
 from quotas.slices import task_do
 from quotas.tasks import SLICED
 from quotas.tenant_summary import measure_tenants
 from quotas.tenants import NewTenant, tenants_create
+from quotas.tenants.archive import tenant_archive
 from tests.access.people import signed_in
 from tests.dashboards.world import counted, denied, drained, make_world, page, text_of
 from tests.quotas.pools.world import grow, make_pool_world, make_team_world
-from tests.quotas.world import FORCED, PAY, Forced, newest
+from tests.quotas.world import FORCED, PAY, SAID, Forced, newest
 
 pytestmark = pytest.mark.django_db
 
@@ -67,15 +71,15 @@ def busy() -> None:
     drained()
 
 
-def measured(shares: dict[str, int], revision: int) -> None:
+def measured(shares: dict[str, int], revision: int, share: Borrowing = FIXED) -> None:
     """A worker has proposed these shares, with twice as much as ceilings, and a smaller reserve."""
     pool = pool_read("everyone-charge", "cards")
     assert pool is not None
     members = tuple(
         MemberProposal(
-            PoolShare(name, 1, "charge", FIXED, scope=PAY), replace(FIXED, assured=share, ceiling=2 * share), ()
+            PoolShare(name, 1, "charge", FIXED, scope=PAY), replace(share, assured=assured, ceiling=2 * assured), ()
         )
-        for name, share in shares.items()
+        for name, assured in shares.items()
     )
     found = PoolProposal(pool.algorithm, replace(pool.algorithm, reserve=90), members, (), None, timezone.now())
     result = {"revision": revision, **found.json()}
@@ -120,6 +124,11 @@ class TestTheList:
         with CaptureQueriesContext(connection) as more:
             page(owner, "/pools")
         assert len(few) == len(more)
+
+    def test_an_unknown_tenant_is_told(self, owner: Client) -> None:
+        text = page(owner, "/pools?tenant=nobody")
+        assert "There is no tenant nobody. These are all pools." in text
+        assert "There is no tenant" not in page(owner, "/pools?tenant=kite")
 
     def test_the_menu_and_the_palette_lead_there(self, owner: Client) -> None:
         assert 'href="/pools"' in page(owner, "/tiers")
@@ -192,7 +201,7 @@ class TestOnePool:
 
     def test_shares_above_the_rate_are_told(self, owner: Client) -> None:
         grow(2)
-        assert "Guaranteed is best effort" in page(owner, CARDS)
+        assert "of the guaranteed shares: they add up to" in page(owner, CARDS)
 
     def test_a_large_pool_has_pages(self, owner: Client) -> None:
         grow(40)
@@ -236,6 +245,30 @@ class TestOnePool:
         assert "Each tenant of plain has 1,000 req/s on all endpoints." in text
         assert "each team, counted together" in text
 
+    def test_a_pool_that_no_tenant_has_shows_no_figures(self, owner: Client) -> None:
+        make_team_world()
+        busy()
+        for name in ("acme", "bolt"):
+            tenant_archive(name=name, **SAID)
+        answer = owner.get("/pools/plain-all/org")
+        assert "No tenant has this pool." in text_of(answer.content)
+        assert answer.context["figures"].used is None
+        assert (answer.context["chart"], answer.context["causes"]) == (None, [])
+
+    def test_the_pool_of_an_archived_tenant_shows_no_figures(self, owner: Client) -> None:
+        made = pool_create(name="own", tenant="kite", fields={"rate": 10}, **FORCED)
+        busy()
+        tenant_archive(name="kite", **SAID)
+        assert made is not None
+        answer = owner.get(f"/pools/{made.policy}/own")
+        assert "No tenant has this pool." in text_of(answer.content)
+        assert answer.context["figures"].used is None
+
+    def test_a_tenant_that_has_no_such_pool_is_not_found(self, owner: Client) -> None:
+        make_team_world()
+        for name in ("typo", "kite"):
+            page(owner, f"/pools/plain-all/org?tenant={name}", 404)
+
     def test_what_is_no_pool_is_not_found(self, owner: Client) -> None:
         page(owner, "/pools/everyone-charge/other", 404)
         page(owner, "/pools/gold-charge/charge", 404)
@@ -277,6 +310,15 @@ class TestShares:
             answer = owner.post(f"{CARDS}/shares", {**fields, "reason": "a try", "force": "on"})
         assert f"Undo r{newest().number}<" in page(owner, answer["HX-Redirect"])
 
+    def test_a_revision_that_changed_something_else_is_not_offered_to_be_undone(self, owner: Client) -> None:
+        [last] = re.findall(r"Undo r(\d+)<", page(owner, CARDS))
+        pool_create(name="exports", endpoint="payments:refund", fields={"rate": 10}, **FORCED)
+        other = newest().number
+        for number in (other, other + 1):
+            text = page(owner, f"{CARDS}?saved={number}")
+            assert f"Undo r{number}<" not in text
+            assert f"Undo r{last}<" in text
+
     def test_a_viewer_sees_the_last_change_and_cannot_undo_it(self, owner: Client) -> None:
         text = page(signed_in("vera", "viewer"), CARDS)
         assert "Last change:" in text
@@ -289,6 +331,14 @@ class TestShares:
         assert "Apply anyway" in told
         assert assured()["kite"] == 30
 
+    def test_the_dry_run_says_that_changes_are_frozen_or_wait(self, owner: Client, settings: Any) -> None:
+        fields = rows(owner)
+        fields[f"g-{index_of(fields, 'kite')}"] = "31"
+        settings.HEADROOM_FOUR_EYES = True
+        assert "This only files a change." in text_of(owner.post(f"{CARDS}/plan", fields).content)
+        freeze_set(end=timezone.now() + timedelta(days=1), **SAID)
+        assert "Changes are frozen" in text_of(owner.post(f"{CARDS}/plan", fields).content)
+
     def test_shares_above_the_rate_and_a_wait_are_told_before_and_after_saving(self, owner: Client) -> None:
         fields = rows(owner)
         kite = index_of(fields, "kite")
@@ -296,7 +346,7 @@ class TestShares:
         told = text_of(owner.post(f"{CARDS}/plan", fields).content)
         owner.post(f"{CARDS}/shares", {**fields, "reason": "its peak"})
         for text in (told, page(owner, CARDS)):
-            assert "Guaranteed is best effort: 90 %." in text
+            assert "The pool can keep only 90 % of the guaranteed shares" in text
             assert "may have to wait about 100ms" in text
 
     def test_a_cut_has_to_be_accepted(self, owner: Client) -> None:
@@ -313,7 +363,7 @@ class TestShares:
         answer = owner.post(f"{CARDS}/shares", {**fields, "reason": "", "force": "on"})
         text = text_of(answer.content)
         assert "Enter a reason." in text
-        assert "1 member would get less: kite, limit charge" in text
+        assert "1 tenant would get less: kite, limit charge" in text
         assert 'name="force" checked' in text
         assert assured()["kite"] == 30
 
@@ -324,6 +374,15 @@ class TestShares:
         assert text.count("limit charge on payments:charge") == 1
         assert "tick Apply anyway to confirm" in text
         assert "(force)" not in text
+
+    def test_a_share_with_decimals_is_saved_exactly_and_shown_again(self, owner: Client) -> None:
+        fields = rows(owner)
+        kite = index_of(fields, "kite")
+        fields |= {f"g-{kite}": "4.2", f"c-{kite}": "10.5"}
+        answer = owner.post(f"{CARDS}/shares", {**fields, "reason": "less", "force": "on"})
+        assert answer.status_code == 200, text_of(answer.content)
+        fields = rows(owner)
+        assert (fields[f"g-{index_of(fields, 'kite')}"], fields[f"c-{index_of(fields, 'kite')}"]) == ("4.2", "10.5")
 
     def test_an_own_share_is_removed(self, owner: Client) -> None:
         fields = rows(owner)
@@ -338,7 +397,7 @@ class TestShares:
     @pytest.mark.parametrize(
         ("typed", "reason", "said"),
         [
-            ({"g": "many"}, "why", "Enter whole numbers for kite."),
+            ({"g": "many"}, "why", "Enter numbers such as 20 or 4.2 for kite."),
             ({"g": "90"}, "why", "The ceiling of kite, 60, is below its guaranteed share of 90; raise the ceiling"),
             ({}, "why", "No share was changed."),
             ({"g": "31"}, "", "Enter a reason."),
@@ -370,6 +429,15 @@ class TestShares:
         fields |= {f"was-g-{kite}": "35", f"was-g-{lagoon}": "25", f"g-{lagoon}": "25"}
         owner.post(f"{CARDS}/shares", {**fields, "reason": "mine", "force": "on"})
         assert assured() == {"kite": 40, "lagoon": 25, "summit": 20}
+
+    def test_a_conflict_names_rows_by_tenant_or_limit(self) -> None:
+        """With the place where one has several shares."""
+        keys = ["kite|payments:charge|charge", "|*|node", "kite|payments:refund|charge"]
+        posted = QueryDict(mutable=True)
+        posted.update({f"k-{i}": key for i, key in enumerate(keys)} | {f"g-{i}": "1" for i in range(3)})
+        labels = [SharesForm(posted)[f"g-{i}"].label for i in range(3)]
+        named = ["kite on payments:charge", "node", "kite on payments:refund"]
+        assert labels == [f"the share of {name}" for name in named]
 
     def test_of_two_who_save_at_the_same_moment_one_is_told(
         self, owner: Client, monkeypatch: pytest.MonkeyPatch
@@ -448,6 +516,25 @@ class TestRealDemand:
         }
         assert assured()["kite"] == 30
 
+    def test_what_is_left_as_proposed_is_saved_exactly_so(self, owner: Client) -> None:
+        """As its forecast was replayed: with its time and its bursts."""
+        proposed = Borrowing(4, 10 * SECOND_US, 3, 12, 7, 0, "cards")
+        measured({"kite": 42, "lagoon": 12}, revision=newest().number, share=proposed)
+        fields = rows(owner)
+        answer = owner.get(f"{CARDS}?shares=demand")
+        [number] = re.findall(r'name="demand" value="(\d+)"', text_of(answer.content))
+        shown = {row.share.tenant: row for row in answer.context["figures"].rows}
+        assert (shown["kite"].value, shown["kite"].ceiling_value) == (4.2, 8.4)
+        for name in ("kite", "lagoon"):
+            index = index_of(fields, name)
+            fields |= {f"g-{index}": f"{shown[name].value:g}", f"c-{index}": f"{shown[name].ceiling_value:g}"}
+        fields[f"g-{index_of(fields, 'lagoon')}"] = "2"
+        saved = owner.post(f"{CARDS}/shares", {**fields, "demand": number, "reason": "measured", "force": "on"})
+        assert saved.status_code == 200, text_of(saved.content)
+        now = {row.share.tenant: row.share.algorithm for row in owner.get(CARDS).context["figures"].rows}
+        assert now["kite"] == replace(proposed, assured=42, ceiling=84)
+        assert (now["lagoon"].assured, now["lagoon"].per_us, now["lagoon"].burst) == (10, 5 * SECOND_US, 2)
+
     def test_a_proposal_says_that_limits_have_changed_since(self, owner: Client) -> None:
         measured({"kite": 42}, revision=newest().number - 1)
         assert "Limits have changed since" in page(owner, f"{CARDS}?shares=demand")
@@ -479,15 +566,23 @@ class TestForms:
     @pytest.mark.parametrize(
         ("address", "typed", "said"),
         [
-            ("members/new", {"assured": ""}, "Enter what is guaranteed, a whole number. 0: it only borrows."),
-            ("members/new", {"assured": "many"}, "Guaranteed must be a whole number, such as 20."),
+            ("members/new", {"assured": ""}, "Enter what is guaranteed. 0: it only borrows."),
+            ("members/new", {"assured": "many"}, "Guaranteed must be a number, such as 20 or 4.2."),
+            ("members/new", {"assured": "1.2345678"}, "Guaranteed has more than 6 decimals. Round it."),
             ("members/new", {"assured": "-1"}, "Guaranteed must be at least 0."),
-            ("members/new", {"ceiling": "0"}, "Ceiling must be at least 1."),
+            ("members/new", {"ceiling": "0"}, "Ceiling must be above 0."),
             (
                 "members/new",
                 {"owner": "tenant", "tenant": "summit", "scope": "", "ceiling": "2"},
                 "Ceiling cannot be below the guaranteed share, which is 5; raise it.",
             ),
+            (
+                "members/new",
+                {"assured": "9" * 12},
+                "Guaranteed is too high.",
+            ),
+            ("members/new", {"scope": "payments:nothing"}, "does not count on cards"),
+            ("edit", {"rate": "1.5/5000d"}, "shorten the time of the rate, such as 100/10s"),
             ("members/new", {"tier": "gone"}, "This tier is gone. Choose another."),
             ("members/new", {"owner": ""}, "Choose a tenant or a tier."),
             ("members/new", {"scope": "x" * 129}, "Shorten it to 128 characters."),
@@ -567,6 +662,13 @@ class TestForms:
         pool = pool_read("everyone-charge", "cards")
         assert pool is not None
         assert (pool.rate, pool.algorithm.reserve) == (120, 90)
+
+    def test_a_rate_is_edited_as_its_hint_says(self, owner: Client) -> None:
+        fields = {"rate": "1,200/10s", "burst": "200", "reserve": "90", "reason": "more"}
+        assert owner.post(f"{CARDS}/edit", fields)["Location"] == CARDS
+        pool = pool_read("everyone-charge", "cards")
+        assert pool is not None
+        assert (pool.rate, pool.seconds) == (1200, 10)
 
     @pytest.mark.parametrize(
         ("fields", "said"),

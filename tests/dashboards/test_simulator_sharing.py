@@ -90,7 +90,7 @@ def test_numbers_can_be_edited(client: Client) -> None:
 def test_shares_above_the_rate_are_allowed_and_said(client: Client) -> None:
     fields = typed(m1_assured="800", m1_burst="10", m2_then="500", m2_assured="400", m2_burst="10", reserve="20")
     page = text_of(client.post(PAGE, fields, headers=HTMX).content)
-    assert "Guaranteed is best effort: 83 %." in page
+    assert "The pool can keep only 83 % of the guaranteed shares" in page
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_shares_above_the_rate_are_allowed_and_said(client: Client) -> None:
         ({"rate": "many"}, "rate", "Rate must be a whole number."),
         ({"rate": "0"}, "rate", "Rate must be a number above 0"),
         ({"reserve": "251"}, "reserve", "Reserve cannot be above the burst of 250"),
-        ({"m1_assured": "200", "m1_ceiling": "100"}, "m1_ceiling", "Ceiling cannot be below assured"),
-        ({"m1_burst": "5"}, "m1_burst", "Burst belongs to an assured share"),
+        ({"m1_assured": "200", "m1_ceiling": "100"}, "m1_ceiling", "Ceiling cannot be below the guaranteed share"),
+        ({"m1_burst": "5"}, "m1_burst", "Burst belongs to a guaranteed share"),
         ({"m1_at": "11"}, "m1_at", "less than or equal to 10"),
         ({"m1_first": "0", "m1_then": "0"}, "m1_first", "Nobody asks for anything."),
         ({"m1_then": "20000"}, "m1_first", f"Too many requests: 200,000 of at most {MOST:,}"),

@@ -164,9 +164,9 @@ def _planned(edits: Sequence[Edit], form: CellForm | CellsForm, author: str) -> 
 
 
 def _buys(edits: Sequence[Edit]) -> list[str]:
-    """What a limit that shares buys, in words. Empty for others, and for several limits."""
-    edit = edits[0]
-    if len(edits) > 1 or edit.fields is None:
+    """What a limit that shares buys, in words. Empty for others, for none and for several."""
+    edit = edits[0] if len(edits) == 1 else None
+    if edit is None or edit.fields is None:
         return []
     algorithm = limit_parse(edit.name, edit.fields).algorithm
     if not isinstance(algorithm, Borrowing):

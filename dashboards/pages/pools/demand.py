@@ -9,6 +9,7 @@ from dashboards.pages.pools.figures import TreeProposal
 from headroom_edge.algorithms.sharing import Borrowing
 from quotas.models import Task
 from quotas.models.revision import newest_revision_number
+from quotas.pools.amounts import Amounts, amounts_of
 from quotas.pools.demand import demand_newest
 from quotas.pools.queries import PoolRow
 from quotas.pools.use import ShareKey
@@ -37,19 +38,21 @@ class Demand:
         """Whether any limit has changed since."""
         return bool(newest_revision_number() > self.found["revision"])
 
-    def shares(self, pool: PoolRow) -> dict[ShareKey, TreeProposal]:
-        """In the time of the pool's rate."""
-        wanted = [one for one in self.found.get("members", ()) if one["proposed"]]
+    @property
+    def proposed(self) -> dict[ShareKey, Borrowing]:
         return {
-            (one["tenant"], one["endpoint"], one["limit"]): _proposal(pool, Borrowing.parse(dict(one["proposed"])))
-            for one in wanted
+            (one["tenant"], one["endpoint"], one["limit"]): Borrowing.parse(dict(one["proposed"]))
+            for one in self.found.get("members", ())
+            if one["proposed"]
         }
 
+    def shares(self, pool: PoolRow) -> dict[ShareKey, TreeProposal]:
+        """In the time of the pool's rate."""
+        return {key: _proposal(amounts_of(pool.algorithm, share)) for key, share in self.proposed.items()}
 
-def _proposal(pool: PoolRow, share: Borrowing) -> TreeProposal:
-    per = pool.per_us
-    ceiling = None if share.ceiling is None else round(share.ceiling * per / share.per_us)
-    return TreeProposal(round(share.assured * per / share.per_us), ceiling)
+
+def _proposal(amounts: Amounts) -> TreeProposal:
+    return TreeProposal(float(amounts.assured), None if amounts.ceiling is None else float(amounts.ceiling))
 
 
 def demand_of(pool: PoolRow, *, is_apart: bool) -> Demand:

@@ -2,240 +2,51 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from django import forms
 from django.contrib import messages
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboards.conflicts import WatchedForm
-from dashboards.forms import CUT, RateField, ReasonedForm, number_of, outcome_toast, sentences_of
-from dashboards.pages.pools.figures import row_key
+from dashboards.forms import CUT, ReasonedForm, outcome_toast, sentences_of
+from dashboards.pages.pools.forms import (
+    Confirmation,
+    MemberForm,
+    NewPoolForm,
+    OwnedForm,
+    PoolForm,
+)
+from dashboards.pages.pools.shares_form import SharesForm, shares_of
 from dashboards.pages.pools.view import find_pool
-from dashboards.templatetags.numbers import unlocalized
 from dashboards.viewer import principal_of
-from headroom_edge.algorithms.base import counted
-from headroom_edge.keys import OWN_TENANT
 from quotas.changes.commit import Outcome, Written, commit
-from quotas.changes.impact import Impact, OwnedCut
 from quotas.changes.snapshot import POLICY, key_of
 from quotas.errors import Refused
-from quotas.models import Endpoint, Revision
-from quotas.policies.spec import EVERYWHERE
-from quotas.pools.members import shares_now
-from quotas.pools.queries import PoolRow, pool_read
+from quotas.matrix.edit import limits_plan
+from quotas.pools.queries import PoolRow
 from quotas.pools.shares import (
-    KEEP,
-    MOST_SHARES,
     WantedShare,
     member_add,
     pool_create,
     pool_set,
-    promise_after,
+    shares_plan,
     shares_set,
 )
-from tenants.models import Tier
 
-OWNERS: Final = [("", "Everyone together"), ("tier", "Each tenant of a tier"), ("tenant", "One tenant")]
-ASSURED: Final = re.compile(r"\ban assured share|\bassured share|\bassured\b")
-GUARANTEED: Final = {
-    "an assured share": "a guaranteed share",
-    "assured share": "guaranteed share",
-    "assured": "the guaranteed share",
-}
-PLACES: Final = "pool-places"  # the list of suggested endpoints
-MOST_SUGGESTED: Final = 200
-MOST_SAID: Final = 10  # limits that a confirmation lists
 SAVEBAR: Final = "dashboards/pools/savebar.html"
 FORM: Final = "dashboards/pools/form.html"
-
-
-class SharingForm(ReasonedForm):
-    """Documents and the REST API call a share `assured`, which the pages call guaranteed."""
-
-    def refused(self, refusal: Refused) -> None:
-        super().refused(page_words(refusal))
-
-
-def page_words(refusal: Refused) -> Refused:
-    if not any("assured" in problem.message for problem in refusal.problems):
-        return refusal
-    return Refused(
-        replace(problem, message=ASSURED.sub(lambda found: GUARANTEED[found[0]], problem.message))
-        for problem in refusal.problems
-    )
-
-
-class SharesForm(SharingForm, WatchedForm):
-    """The rows that can be edited: `k-3` says whose row 3 is, `was-g-3` what it showed, `g-3` what it has now."""
-
-    force = forms.BooleanField(required=False)
-
-    def __init__(self, posted: QueryDict) -> None:
-        self.rows = {index: key for index, key in _rows(posted) if f"g-{index}" in posted}
-        watched = [f"{name}-{index}" for index in self.rows for name in ("g", "c")]
-        seen = {name: posted.get(f"was-{name}", "") for name in watched}
-        super().__init__({**posted.dict(), "seen": json.dumps(seen)})
-        self.watched = tuple(watched)
-        self.policies: set[str] = set()
-        for index, key in self.rows.items():
-            whose = next(filter(None, key.split("|")), "")
-            self.fields[f"g-{index}"] = forms.CharField(required=False, label=f"the share of {whose}")
-            self.fields[f"c-{index}"] = forms.CharField(required=False, label=f"the ceiling of {whose}")
-
-    def saved(self, pool: PoolRow) -> dict[str, str]:
-        """The shares as they are now."""
-        tenants = {key.partition("|")[0] for key in self.rows.values()} - {""}
-        present = {row_key(pool, share): share for share in shares_now(pool, tenants)}
-        self.policies = {pool.policy, *(share.policy for share in present.values())}
-        found: dict[str, str] = {}
-        for index, key in self.rows.items():
-            share = present.get(key)
-            assured, ceiling = (share.assured(pool.algorithm), share.ceiling(pool.algorithm)) if share else (None, None)
-            found |= {f"g-{index}": _shown(assured), f"c-{index}": _shown(ceiling)}
-        return found
-
-    def saved_now(self, policy: str, limit: str) -> dict[str, str] | None:
-        """None: the pool is gone."""
-        pool = pool_read(policy, limit)
-        return None if pool is None else self.saved(pool)
-
-    def revisions(self) -> QuerySet[Revision]:
-        """Since the page was read. A policy that was removed with its share is not known any more."""
-        since = number_of(self.data.get("at", "")) or 0
-        return Revision.objects.filter(number__gt=since, touched__overlap=[key_of(POLICY, p) for p in self.policies])
-
-    @property
-    def theirs(self) -> dict[str, str]:
-        """After a conflict: what the rows have to show as saved."""
-        return json.loads(self.data["seen"]) if self.conflict else {}
-
-
-def _whole(label: str, least: int, required: str = "") -> forms.IntegerField:
-    """`required`: what is said when it is left empty; empty: it may be."""
-    messages = {
-        "required": required,
-        "invalid": f"{label} must be a whole number, such as {max(least, 20)}.",
-        "min_value": f"{label} must be at least {least}.",
-    }
-    return forms.IntegerField(label=label, min_value=least, required=bool(required), error_messages=messages)
-
-
-def _text(label: str, longest: int, required: str = "", **more: Any) -> forms.CharField:
-    messages = {"required": required, "max_length": f"Shorten it to {longest} characters."}
-    return forms.CharField(label=label, max_length=longest, required=bool(required), error_messages=messages, **more)
-
-
-def _shown(value: Fraction | None) -> str:
-    return unlocalized(None if value is None else float(value))
-
-
-@dataclass(frozen=True, slots=True)
-class Confirmation:
-    """What has to be confirmed before it is saved."""
-
-    impact: Impact
-
-    @property
-    def words(self) -> str:
-        whom = counted(self.impact.hurt_count, "tenant", "tenants")
-        does = f"starts to limit {whom}" if self.impact.is_new_only else f"leaves {whom} less"
-        return f"This {does}{self._place}."
-
-    @property
-    def _place(self) -> str:
-        places = {cut.endpoint for cut in self.impact.cuts}
-        if len(places) > 1:
-            return f" on {len(places)} endpoints"
-        return " on all endpoints" if EVERYWHERE in places else f" on {next(iter(places))}"
-
-    @property
-    def listed(self) -> Sequence[OwnedCut]:
-        return self.impact.cuts[:MOST_SAID]
-
-    @property
-    def more(self) -> int:
-        return self.impact.cut_count - len(self.listed)
-
-
-class OwnedForm(SharingForm):
-    """Asks for the tier or the tenant that was chosen: without it, the limit would be for everyone."""
-
-    confirmation: Confirmation | None = None
-
-    asked: ClassVar[dict[str, str]] = {"tier": "Choose a tier.", "tenant": "Enter a tenant."}
-
-    tier = forms.ChoiceField(
-        label="Tier", required=False, error_messages={"invalid_choice": "This tier is gone. Choose another."}
-    )
-    tenant = _text("Tenant", 63)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["tier"].choices = _tier_choices()  # type: ignore[attr-defined]
-
-    def clean(self) -> dict[str, Any] | None:
-        data = super().clean()
-        kind = self.cleaned_data.get("owner", "")
-        if kind in self.asked and kind not in self.errors and not self.cleaned_data.get(kind):
-            self.add_error(kind, self.asked[kind])
-        return data
-
-
-def shares_of(posted: QueryDict) -> list[WantedShare] | str:
-    """The rows of the table that were changed; a sentence if one cannot be read."""
-    found = []
-    for index, key in _rows(posted):
-        tenant, _, rest = key.partition("|")
-        scope, _, limit = rest.rpartition("|")
-        share = WantedShare(tenant, limit, scope)
-        if posted.get(f"r-{index}"):
-            found.append(WantedShare(tenant, limit, scope, is_removed=True))
-            continue
-        assured, ceiling = _changed(posted, "g", index), _changed(posted, "c", index)
-        if "" in (assured, ceiling):
-            return f"Enter whole numbers for {tenant or limit}."
-        if (assured, ceiling) != (KEEP, KEEP):
-            given = {"assured": assured, "ceiling": ceiling}
-            found.append(WantedShare(share.tenant, share.limit, share.scope, **given))  # type: ignore[arg-type]
-    return found
-
-
-def _rows(posted: QueryDict) -> Iterator[tuple[int, str]]:
-    for index in range(2 * MOST_SHARES):
-        key = posted.get(f"k-{index}")
-        if key is not None and key.count("|") >= 2:
-            yield index, key
-
-
-def _changed(posted: QueryDict, name: str, index: int) -> int | str | None:
-    """KEEP: as it was. None: no ceiling. Empty: it cannot be read."""
-    if f"{name}-{index}" not in posted:
-        return KEEP  # a row that cannot be edited
-    typed, was = posted.get(f"{name}-{index}", "").strip(), posted.get(f"was-{name}-{index}", "").strip()
-    if typed == was:
-        return KEEP
-    if not typed and name == "c":
-        return None
-    number = number_of(typed.replace(",", ""))
-    return "" if number is None else number
 
 
 @require_POST
 def pool_plan(request: HttpRequest, name: str, limit: str) -> HttpResponse:
     """What saving these shares would do."""
-    wanted = shares_of(request.POST)
-    told = {"problems": [wanted]} if isinstance(wanted, str) else _told(request, find_pool(name, limit), wanted)
+    pool = find_pool(name, limit)
+    wanted = shares_of(pool, request.POST)
+    told = {"problems": [wanted]} if isinstance(wanted, str) else _told(request, pool, wanted)
     return render(request, "dashboards/pools/told.html", told)
 
 
@@ -243,19 +54,19 @@ def _told(request: HttpRequest, pool: PoolRow, wanted: list[WantedShare]) -> dic
     """The dry run, as told.html shows it."""
     if not wanted:
         return {}
-    plan = partial(shares_set, policy=pool.policy, limit=pool.name, shares=wanted, reason="dry run", force=True)
     try:
-        found = commit(partial(plan, author=principal_of(request).actor), "dry_run")
-        return {"found": found, "warnings": promise_after(pool, wanted).warnings}
+        plan = shares_plan(pool, wanted)
+        found = limits_plan(edits=plan.edits, author=principal_of(request).actor)
     except Refused as refused:
-        return {"problems": sentences_of(page_words(refused))}
+        return {"problems": sentences_of(refused)}
+    return {"found": found, "warnings": plan.promise.warnings}
 
 
 @require_POST
 def pool_shares(request: HttpRequest, name: str, limit: str) -> HttpResponse:
     """Saves all shares that were changed, in one revision."""
     pool = find_pool(name, limit)
-    form, wanted = SharesForm(request.POST), shares_of(request.POST)
+    form, wanted = SharesForm(request.POST), shares_of(pool, request.POST)
     form.watch(form.saved(pool), key_of(POLICY, pool.policy))
     told: dict[str, Any] = {}
     if form.conflict:
@@ -298,84 +109,6 @@ def is_cut(refused: Refused) -> bool:
     return all(problem.code == CUT for problem in refused.problems)
 
 
-class PoolForm(SharingForm):
-    rate = RateField(label="Rate", error_messages={"required": "Enter a rate."})
-    burst = _whole("Burst", 1)
-    reserve = _whole("Reserve", 0)
-    force = forms.BooleanField(label="Apply anyway: I have reviewed these cuts", required=False)
-
-    field_order: Any = ("rate", "burst", "reserve", "force", "reason")
-    hints: ClassVar[dict[str, str]] = {
-        "rate": "Such as 100, or 4.2/10s. All members together.",
-        "burst": "Units at once. Empty: twice the rate.",
-        "reserve": "Units of the burst that are never lent. The bursts of all members together keep every guarantee.",
-    }
-
-    @property
-    def fields_wanted(self) -> dict[str, Any]:
-        names = ("rate", "burst", "reserve")
-        return {name: self.cleaned_data[name] for name in names if self.cleaned_data.get(name) is not None}
-
-
-class NewPoolForm(OwnedForm, PoolForm):
-    name = _text("Name", 63, "Enter a name.")
-    owner = forms.ChoiceField(
-        label="For",
-        choices=OWNERS,
-        required=False,
-        error_messages={"invalid_choice": "Choose everyone, a tier or a tenant."},
-    )
-    endpoint = _text("On", 128, "Enter where the pool is, such as service:operation; * is everywhere.", initial="*")
-    mode = forms.ChoiceField(
-        label="Mode",
-        choices=[("enforce", "Enforce"), ("shadow", "Shadow: count, deny nobody")],
-        error_messages=dict.fromkeys(("required", "invalid_choice"), "Choose enforce or shadow."),
-    )
-
-    field_order = ("name", "owner", "tier", "tenant", "endpoint", "rate", "burst", "reserve", "mode", "force", "reason")
-    hints: ClassVar[dict[str, str]] = {
-        **PoolForm.hints,
-        "name": "Lower case letters, digits, - _ and .",
-        "owner": "One pool for everyone is shared by all tenants. Of a tier, each tenant has its own.",
-        "endpoint": "service:operation, service:* (for everyone only) or *",
-        "mode": "A new pool can be tried in shadow first, together with its members.",
-    }
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["endpoint"].widget.attrs["list"] = PLACES
-
-    @property
-    def places(self) -> list[str]:
-        """Suggested where it asks for the endpoint."""
-        names = Endpoint.objects.filter(retired=False).order_by("name").values_list("name", flat=True)
-        return ["*", *names[:MOST_SUGGESTED]]
-
-
-class MemberForm(OwnedForm):
-    owner = forms.ChoiceField(
-        label="Who",
-        choices=[("tenant", "One tenant"), ("tier", "Each tenant of a tier")],
-        error_messages=dict.fromkeys(("required", "invalid_choice"), "Choose a tenant or a tier."),
-    )
-    scope = _text("On", 128)
-    assured = _whole("Guaranteed", 0, "Enter what is guaranteed, a whole number. 0: it only borrows.")
-    ceiling = _whole("Ceiling", 1)
-    force = forms.BooleanField(label="Apply anyway: I have reviewed these cuts", required=False)
-
-    field_order = ("owner", "tenant", "tier", "scope", "assured", "ceiling", "force", "reason")
-    hints: ClassVar[dict[str, str]] = {
-        "assured": "Always its own, even while lent. 0: it only borrows.",
-        "ceiling": "The most that it can reach by borrowing. Empty: as much as the pool lends.",
-        "scope": "Empty: where the pool is.",
-    }
-
-
-def _tier_choices() -> list[tuple[str, str]]:
-    names = Tier.objects.filter(retired=False).exclude(name=OWN_TENANT).order_by("name").values_list("name", flat=True)
-    return [("", "Choose a tier"), *((name, name) for name in names)]
-
-
 @require_http_methods(["GET", "HEAD", "POST"])
 def pool_new(request: HttpRequest) -> HttpResponse:
     form = NewPoolForm(request.POST or None)
@@ -412,7 +145,7 @@ def pool_member_new(request: HttpRequest, name: str, limit: str) -> HttpResponse
     if form.is_bound and form.is_valid():
         data = form.cleaned_data
         tier, tenant = _owner(data)
-        fields = {key: data[key] for key in ("assured", "ceiling") if data.get(key) is not None}
+        fields = {key: Fraction(data[key]) for key in ("assured", "ceiling") if data.get(key) is not None}
         add = partial(member_add, policy=name, limit=limit, fields=fields, scope=data["scope"])
         act = partial(add, tier=tier, tenant=tenant)
         if _saved(request, form, act) is not None:

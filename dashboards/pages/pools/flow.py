@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dashboards.pages.pools.figures import FREE, PoolFigures, TreeRow, name_of
+from dashboards.templatetags.numbers import number
 from quotas.pools.lending import Loan
 from quotas.pools.queries import PoolRow
 
@@ -89,9 +90,9 @@ def _node_words(row: TreeRow | None, side: int, pool: PoolRow) -> str:
     if row is None:
         return "guaranteed to nobody"
     if side:
-        most = "" if row.ceiling is None else f", ceiling {row.ceiling:,.4g}"
-        return f"{row.used or 0:,.4g} of {row.assured:,.4g}{most}"
-    return f"uses {row.used or 0:,.4g} of {row.assured:,.4g}"
+        most = "" if row.ceiling is None else f", ceiling {number(row.ceiling)}"
+        return f"{number(row.used or 0)} of {number(row.assured)}{most}"
+    return f"uses {number(row.used or 0)} of {number(row.assured)}"
 
 
 def _band(

@@ -15,15 +15,14 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from dashboards.forms import number_of
 from dashboards.lists import Asked, asked_of
+from dashboards.pages.pools.chart import busiest_colors, pool_chart
 from dashboards.pages.pools.demand import Demand, demand_of
 from dashboards.pages.pools.figures import (
     MOST_PARTS,
     PoolFigures,
     TreeProposal,
     TreeRow,
-    busiest_colors,
     head_sentence,
-    pool_chart,
     pool_figures,
     scaled,
 )
@@ -33,10 +32,11 @@ from quotas.changes.queries import newest_change
 from quotas.changes.snapshot import POLICY, key_of
 from quotas.models import Revision
 from quotas.models.revision import newest_revision_number
+from quotas.pools.amounts import KEEP
 from quotas.pools.demand import demand_ask, demand_newest
 from quotas.pools.members import ORDERS, Members, every_share, members_read, tenant_members
-from quotas.pools.queries import PoolRow, pool_read, pools_found
-from quotas.pools.shares import KEEP, evenly
+from quotas.pools.queries import PoolRow, is_change_of, pool_read, pools_found
+from quotas.pools.shares import evenly
 from quotas.pools.use import DAY, ShareKey, causes_read, history_read, use_read, uses_now
 from quotas.tasks import task_send
 from tenants.models import Tenant
@@ -66,7 +66,8 @@ def pools(request: HttpRequest) -> HttpResponse:
     found = pools_found(tenant=tenant)
     uses = uses_now(found)
     lines = [_line(pool, uses.get((pool.policy, pool.name))) for pool in found]
-    return render(request, "dashboards/pools/list.html", {"lines": lines, "tenant": tenant})
+    unknown = wanted if tenant is None else ""
+    return render(request, "dashboards/pools/list.html", {"lines": lines, "tenant": tenant, "unknown": unknown})
 
 
 def _line(pool: PoolRow, amount: Any) -> PoolLine:
@@ -92,6 +93,11 @@ class PoolPage:
     def is_shared(self) -> bool:
         return self.pool.kind == "shared"
 
+    @property
+    def is_unowned(self) -> bool:
+        """Whether no tenant has it: its tier has none, or its tenant is archived."""
+        return not self.is_shared and self.tenant is None
+
 
 def find_pool(policy: str, limit: str) -> PoolRow:
     pool = pool_read(policy, limit)
@@ -112,7 +118,7 @@ def pool(request: HttpRequest, name: str, limit: str) -> HttpResponse:
     history = history_read(page.pool, page.members, use, now, tenant=page.number)
     demand = _demand(page)
     figures = pool_figures(page.pool, page.members, use, busiest_colors(history), _proposed(page, demand))
-    sentence = head_sentence(page.pool, page.members, figures)
+    sentence = head_sentence(page.pool, page.members, figures, is_unowned=page.is_unowned)
     context = {
         "page": page,
         "pool": page.pool,
@@ -120,7 +126,7 @@ def pool(request: HttpRequest, name: str, limit: str) -> HttpResponse:
         "use": use,
         "figures": figures,
         "sentence": sentence,
-        "chart": pool_chart(page.pool, history),
+        "chart": None if page.is_unowned else pool_chart(page.pool, history),
         "history": history,
         "flow": pool_flow(page.pool, figures, sentence),
         "bar": _bar(page, figures),
@@ -164,14 +170,15 @@ def _page(request: HttpRequest, pool: PoolRow) -> PoolPage:
 
 
 def _whose(request: HttpRequest, pool: PoolRow, wanted: str) -> Tenant | None:
-    """The tenant of the pool; of a tier's pool the one that is asked for, or the busiest."""
+    """The tenant of the pool; of a tier's pool the one that is asked for, or the busiest. None: no tenant has it."""
     rows = tenants_of(principal_of(request)).filter(archived_at=None).select_related("tier")
-    if pool.tenant:
-        return rows.filter(name=pool.tenant).first()
-    found = rows.filter(tier__name=pool.tier)
-    if wanted:
-        return found.filter(name=wanted).first()
-    return found.order_by("-summary__asked", "name").first()
+    owners = rows.filter(name=pool.tenant) if pool.tenant else rows.filter(tier__name=pool.tier)
+    if not wanted:
+        return owners.order_by("-summary__asked", "name").first()
+    found = owners.filter(name=wanted).first()
+    if found is None:
+        raise Http404(f"No tenant {wanted} has the pool {pool.name}.")
+    return found
 
 
 def _tenants(request: HttpRequest, page: PoolPage) -> list[str]:
@@ -186,6 +193,9 @@ def _changed(request: HttpRequest, page: PoolPage) -> Revision | None:
     shares = every_share((*page.members.nodes, *page.members.shares))
     policies = {page.pool.policy, *(share.policy for share in shares)}
     saved = number_of(request.GET.get("saved", ""))
+    lenders = [page.pool.name, *(node.limit for node in page.members.nodes)]
+    if saved is not None and not is_change_of(page.pool, lenders, saved):
+        saved = None
     return newest_change([key_of(POLICY, name) for name in policies], also=saved)
 
 

@@ -164,7 +164,7 @@ class SharingForm(PageForm):
             return kind.parse(given)
         except ParameterError as error:
             field = f"{prefix}{error.field}"
-            self.add_error(field if field in self.fields else "rate", sentence(error.message))
+            self.add_error(field if field in self.fields else "rate", sentence(self.said(error.message)))
             return None
 
 

@@ -251,7 +251,9 @@ def promised(lender: Limit, *members: Limit) -> Any:
 def test_shares_above_the_rate_are_best_effort() -> None:
     found = promised(pool(reserve=250), *[share(assured=400, burst=50) for _ in range(3)])
     assert found.percent == 83
-    assert found.warnings == ("Guaranteed is best effort: 83 %. The shares add up to 1,200/s, and there is 1,000/s.",)
+    assert found.warnings == (
+        "The pool can keep only 83 % of the guaranteed shares: they add up to 1,200/s, and it has 1,000/s.",
+    )
 
 
 def test_bursts_above_the_reserve_cost_a_delay() -> None:

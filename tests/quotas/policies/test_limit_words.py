@@ -104,7 +104,7 @@ def test_limits_that_share_say_what_they_buy() -> None:
     lender = fields | {"assured": 40, "burst": 40, "reserve": 20}
     assert sharing_words(limit_parse("x", lender).algorithm)[-1] == (
         "It lends to others itself. "
-        "Loans at once, by the priority of a request: critical 20, high 18, normal 15, sheddable 10."
+        "How much it lends at once, by the request's priority: critical 20, high 18, normal 15, sheddable 10."
     )
     assert sharing_words(limit_parse("x", {"algorithm": "gcra", "rate": 5}).algorithm) == ()
 

@@ -123,6 +123,21 @@ class TestASharedPool:
             members_read(cards())
         assert len(few) == len(many)
 
+    def test_the_number_of_queries_does_not_grow_with_the_tiers(self, valkey: object) -> None:
+        make_pool_world()
+        grow(PAGE + 1)
+        with CaptureQueriesContext(connection) as few:
+            members_read(cards())
+        share = {"name": "charge", "algorithm": "borrowing", "assured": 7, "parent": "cards"}
+        for name in ("bronze", "copper"):
+            tier_create(name=name, **SAID)
+            tenants_create(tenants=[NewTenant(f"{name}-1", name)], **SAID)
+            policy_create(name=f"{name}-charge", tier=name, endpoint=PAY, limits=[share], **FORCED)
+        with CaptureQueriesContext(connection) as many:
+            found = members_read(cards())
+        assert len(few) == len(many)
+        assert found.promise.assured == 30 * (PAGE + 3) + 20 + 2 * 7
+
     def test_nodes_of_everyone_lie_between_the_pool_and_its_tenants(self, valkey: object) -> None:
         make_pool_world()
         node = {"algorithm": "borrowing", "assured": 60, "burst": 60, "parent": "cards"}

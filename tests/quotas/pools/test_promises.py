@@ -21,7 +21,7 @@ from tests.quotas.world import FORCED, PAY, SAID
 
 pytestmark = pytest.mark.django_db
 
-BEST_EFFORT = "Guaranteed is best effort: 90 %. The shares add up to 110/s, and there is 100/s."
+BEST_EFFORT = "The pool can keep only 90 % of the guaranteed shares: they add up to 110/s, and it has 100/s."
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_the_pool_of_a_new_document_is_judged_as_well(valkey: object) -> None:
     share = "{name: l, algorithm: borrowing, assured: 8, burst: 1, parent: p}"
     new = f"  - {{name: bare, tier: silver, endpoint: '*', limits: [{pool}, {share}]}}\n"
     plan = document_plan(document=accepted(read_document(DOCUMENT + new)), author="ann")
-    assert "pool p of bare: Guaranteed is best effort: 62 %" in plan.warnings[0]
+    assert "pool p of bare: The pool can keep only 62 %" in plan.warnings[0]
 
 
 @pytest.mark.usefixtures("cards")

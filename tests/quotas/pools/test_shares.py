@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import partial
 from typing import TypedDict
 
 import pytest
@@ -13,10 +15,22 @@ from quotas.changes.undo import revision_revert
 from quotas.errors import Refused
 from quotas.models import Policy, Revision
 from quotas.overrides import override_create
+from quotas.policies.edit import limit_set
 from quotas.policies.limit_codec import row_fields
 from quotas.pools.members import members_read
 from quotas.pools.queries import PoolRow, pool_read
-from quotas.pools.shares import WantedShare, evenly, member_add, pool_create, pool_set, share_edits, shares_set
+from quotas.pools.shares import (
+    WantedShare,
+    evenly,
+    member_add,
+    pool_create,
+    pool_set,
+    promise_with_member,
+    promise_with_pool,
+    share_edits,
+    shares_plan,
+    shares_set,
+)
 from quotas.tenants import NewTenant, tenants_create, tier_create
 from tests.quotas.pools.world import make_pool_world, make_team_world
 from tests.quotas.world import FORCED, PAY, SAID, limit_of, newest
@@ -79,6 +93,52 @@ class TestShares:
         fields = row_fields(limit_of(Policy.objects.get(tenant__name="kite").name, "charge"))
         assert (fields["burst"], fields["ceiling_burst"]) == (40, 80)
 
+    @pytest.mark.parametrize(
+        ("wanted", "kept"),
+        [
+            (WantedShare("kite", ceiling=7), ("10s", 26, 70)),
+            (WantedShare("kite", assured=3), ("10s", 30, 50)),
+            (WantedShare("kite", assured=Fraction("2.35")), ("20s", 47, 100)),
+            (WantedShare("kite", weight=2), ("10s", 26, 50)),
+            (WantedShare("kite", assured=Fraction(repr(2.6))), ("10s", 26, 50)),
+        ],
+    )
+    def test_a_share_in_a_time_of_its_own_keeps_what_is_not_edited(
+        self, cards: PoolRow, wanted: WantedShare, kept: tuple[str, int, int]
+    ) -> None:
+        share = {"name": "charge", "algorithm": "borrowing", "assured": 26, "ceiling": 50, "per": "10s"}
+        limit_set(policy="gold-charge", limit={**share, "parent": "cards"}, **FORCED)
+        shares_set(**CARDS, shares=[wanted], **FORCED)
+        found = row_fields(limit_of(Policy.objects.get(tenant__name="kite").name, "charge"))
+        assert (found["per"], found["assured"], found["ceiling"]) == kept
+
+    def test_a_small_share_in_a_time_of_its_own_is_not_lost(self, cards: PoolRow) -> None:
+        share = {"name": "charge", "algorithm": "borrowing", "assured": 4, "per": "10s", "parent": "cards"}
+        limit_set(policy="gold-charge", limit=share, **FORCED)
+        shares_set(**CARDS, shares=[WantedShare("kite", ceiling=5)], **FORCED)
+        assert assured(cards)["kite"] == 4
+
+    def test_a_share_with_decimals_is_kept_exactly(self, cards: PoolRow) -> None:
+        """Its burst and its weight are those of the whole units beside it."""
+        shares_set(**CARDS, shares=[WantedShare("kite", assured=Fraction("4.2"))], **FORCED)
+        found = row_fields(limit_of(Policy.objects.get(tenant__name="kite").name, "charge"))
+        names = ("assured", "per", "burst", "ceiling", "ceiling_burst", "weight")
+        assert [found[name] for name in names] == [21, "5s", 5, 300, 60, 4]
+        shares_set(**CARDS, shares=[WantedShare("kite", assured=Fraction("7.5"))], **FORCED)
+        found = row_fields(limit_of(Policy.objects.get(tenant__name="kite").name, "charge"))
+        assert [found[name] for name in names] == [15, "2s", 8, 120, 60, 8]
+
+    def test_a_reserve_and_a_ceilings_burst_follow_a_share(self, cards: PoolRow) -> None:
+        share = {"name": "charge", "algorithm": "borrowing", "assured": 30, "ceiling": 60, "parent": "cards"}
+        limit_set(policy="gold-charge", limit={**share, "reserve": 20, "ceiling_burst": 35}, **FORCED)
+        shares_set(**CARDS, shares=[WantedShare("kite", assured=10), WantedShare("lagoon", assured=50)], **FORCED)
+        kept = {
+            name: row_fields(limit_of(Policy.objects.get(tenant__name=name).name, "charge"))
+            for name in ("kite", "lagoon")
+        }
+        assert (kept["kite"]["burst"], kept["kite"]["reserve"]) == (10, 10)
+        assert (kept["lagoon"]["burst"], kept["lagoon"]["ceiling_burst"]) == (50, 50)
+
     def test_a_share_of_nothing_only_borrows(self, cards: PoolRow) -> None:
         shares_set(**CARDS, shares=[WantedShare("kite", assured=0, ceiling=None)], **FORCED)
         assert assured(cards)["kite"] == 0
@@ -90,6 +150,8 @@ class TestShares:
             ([WantedShare("kite", is_removed=True)], "comes from tier gold"),
             ([WantedShare("kite", assured=1), WantedShare("kite", assured=2)], "named twice"),
             ([WantedShare("kite", assured=90)], "the ceiling of kite, 60, is below"),
+            ([WantedShare("kite", assured=Fraction("1.2345678"))], "assured has more than 6 decimals; round it"),
+            ([WantedShare("kite", assured=2**50, ceiling=None)], "the share of kite: burst is too high to count"),
             ([WantedShare("kite", limit="other", assured=1)], "has no share of cards"),
             ([], "name from 1 to 200 members"),
         ],
@@ -115,6 +177,18 @@ class TestShares:
         found = evenly(cards, members_read(cards).shares)
         assert [each.assured for each in found] == [34, 33, 33]
 
+    def test_a_share_that_is_removed_is_counted_as_that_of_its_tier(self, cards: PoolRow) -> None:
+        shares_set(**CARDS, shares=[WantedShare("kite", assured=90, ceiling=90)], **FORCED)
+        assert shares_plan(cards, [WantedShare("kite", assured=91, ceiling=91)]).promise.percent < 100
+        assert shares_plan(cards, [WantedShare("kite", is_removed=True)]).promise.assured == 80
+
+    def test_a_plan_reads_the_members_once(self, cards: PoolRow) -> None:
+        with CaptureQueriesContext(connection) as members:
+            members_read(cards)
+        with CaptureQueriesContext(connection) as planned:
+            shares_plan(cards, [WantedShare("kite", assured=31)])
+        assert len(planned) == len(members) + 1
+
     def test_children_of_a_tiers_pool_are_edited_where_they_are_written(self, valkey: object) -> None:
         make_team_world()
         shares_set(policy="plain-all", limit="org", shares=[WantedShare(limit="key", assured=25)], **FORCED)
@@ -127,6 +201,13 @@ class TestPools:
         found = pool_read("everyone-charge", "cards")
         assert found is not None
         assert (found.rate, found.algorithm.burst, found.algorithm.reserve) == (120, 200, 80)
+
+    def test_a_rate_that_names_its_time_needs_no_other(self, cards: PoolRow) -> None:
+        pool_set(**CARDS, fields={"rate": "4.2/10s"}, **FORCED)
+        found = pool_read("everyone-charge", "cards")
+        assert found is not None
+        assert (found.rate, found.seconds) == (4.2, 10)
+        assert promise_with_pool(found, {"rate": "60/1m"}).rate == 1
 
     def test_a_new_pool_makes_a_policy_or_joins_one(self, cards: PoolRow) -> None:
         made = pool_create(name="exports", endpoint="payments:refund", fields={"rate": 10}, **FORCED)
@@ -159,6 +240,37 @@ class TestNewMembers:
         tenants_create(tenants=[NewTenant("guest", "bare")], **SAID)
         member_add(**CARDS, tier="bare", fields={"assured": 5}, **FORCED)
         assert assured(cards)["guest"] == 5
+
+    def test_a_tenants_share_of_its_tiers_pool_replaces_the_tiers(self, valkey: object) -> None:
+        make_team_world()
+        found = pool_read("plain-all", "org")
+        assert found is not None
+        fields = {"assured": 300, "ceiling": 800}
+        assert promise_with_member(found, fields=fields, tier=None, tenant="acme", name="team").assured == 300
+
+    def test_a_share_with_decimals_joins(self, cards: PoolRow) -> None:
+        tier_create(name="bare", label="", description="", **SAID)
+        tenants_create(tenants=[NewTenant("guest", "bare")], **SAID)
+        member_add(**CARDS, tenant="guest", fields={"assured": Fraction("0.4"), "ceiling": 2}, **FORCED)
+        [share] = [each for each in members_read(cards).shares if each.tenant == "guest"]
+        assert (share.assured(cards.algorithm), share.ceiling(cards.algorithm)) == (Fraction("0.4"), Fraction(2))
+
+    def test_a_second_share_on_one_place_is_refused(self, cards: PoolRow) -> None:
+        for name in ("", "other"):
+            with pytest.raises(Refused, match="limit charge of gold-charge is there already; change that limit"):
+                member_add(**CARDS, tier="gold", name=name, fields={"assured": 5}, **FORCED)
+
+    def test_only_who_has_a_pool_gets_a_share_of_it(self, cards: PoolRow) -> None:
+        make_team_world()
+        add = partial(member_add, policy="plain-all", limit="org", name="more", fields={"assured": 5}, **FORCED)
+        with pytest.raises(Refused, match="org is a pool of tier plain; choose this tier"):
+            add(tier="gold")
+        with pytest.raises(Refused, match="org is a pool of tier plain; choose a tenant of this tier"):
+            add(tenant="kite")
+        own = pool_create(name="own", tenant="kite", fields={"rate": 10}, **FORCED)
+        assert own is not None
+        with pytest.raises(Refused, match="own is a pool of tenant kite; choose this tenant"):
+            member_add(policy=own.policy, limit="own", tier="gold", fields={"assured": 5}, **FORCED)
 
     def test_a_scope_that_the_pool_does_not_count_is_refused(self, cards: PoolRow) -> None:
         with pytest.raises(Refused, match="does not count on cards"):

@@ -7,11 +7,18 @@ const WAIT_MS = 400;
 const LABEL_GAP = 18;  // px of a part that its label leaves to the handles
 const rate = Number(form?.dataset.rate), unit = form?.dataset.unit;
 const shown = (value) => Number(value.toFixed(2)).toLocaleString("en");
+const exact = (value) => Number(value.toFixed(6));  // 0.1 + 0.2 is 0.3; more decimals are refused
 let timer;
 
 const field = (name, index) => form.elements[`${name}-${index}`];
 const rows = () => $$('input[name^="k-"]', form).map((input) => Number(input.name.slice(2)));
-const nameOf = (index) => field("k", index).value.split("|").filter(Boolean)[0];
+
+// The tenant or the limit, with the place if one has several shares.
+function nameOf(index) {
+  const name = (row) => { const [tenant, , limit] = field("k", row).value.split("|"); return tenant || limit; };
+  const isOne = rows().filter((row) => name(row) === name(index)).length === 1;
+  return isOne ? name(index) : `${name(index)} on ${field("k", index).value.split("|")[1]}`;
+}
 
 // What was changed, in words: "kite 30 → 40".
 function changes() {
@@ -86,8 +93,8 @@ function move(i, by) {
   const room = right === undefined ? Math.max(0, rate - total()) : valueOf(right);
   const step = Math.max(-valueOf(left), Math.min(room, by));
   if (!step) return;
-  field("g", left).value = valueOf(left) + step;
-  if (right !== undefined) field("g", right).value = valueOf(right) - step;
+  field("g", left).value = exact(valueOf(left) + step);
+  if (right !== undefined) field("g", right).value = exact(valueOf(right) - step);
   keepCeiling(left);
   if (right !== undefined) keepCeiling(right);
   draw();
