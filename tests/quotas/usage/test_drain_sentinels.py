@@ -82,9 +82,7 @@ def check_the_record(sentinels: SpareSentinels, last: datetime) -> None:
     assert len(event.detail["shards"]) == event.detail["of"]
 
 
-def test_counts_that_a_replica_has_not_copied_wait(
-    sentinels: SpareSentinels, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counts_that_a_replica_has_not_copied_wait(sentinels: SpareSentinels, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replica that took over without the batch would still have its counts as current ones."""
     with connect(sentinels) as client:
         drain(client)
