@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import redis
 
@@ -144,12 +144,13 @@ class World:
 
     def store_ms(self) -> int:
         """The store's own clock, by which keys expire."""
-        seconds, us = cast("tuple[int, int]", self.client.time())
+        seconds, us = self.client.time()
         return seconds * 1_000 + us // 1_000
 
     def lifetimes(self, since_ms: int) -> dict[bytes, int]:
         """How long after that moment each key of the state expires. Unlike a TTL, it does not shrink meanwhile."""
-        return {key: cast("int", self.client.pexpiretime(key)) - since_ms for key in self.state()}
+        execute: Any = self.client.execute_command
+        return {key: execute("PEXPIRETIME", key) - since_ms for key in self.state()}
 
     def usage(self, tenant: str = TENANT) -> dict[str, int]:
         """Accounting without the second it happened in: `00001001a` → count and cost in one number."""
