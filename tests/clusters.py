@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -78,6 +78,14 @@ class SpareCluster:
         rows = [line.split() for line in told.splitlines()]
         ports = {int(row[1].partition("@")[0].rpartition(":")[2]) for row in rows if row[3] == self.id_of(primary)}
         return [node for node in self.nodes if node.port in ports]
+
+    @contextmanager
+    def without_failover(self, primary: SpareValkey) -> Iterator[None]:
+        """Its replica takes over afterwards at the earliest, however old its copy is by then."""
+        (replica,) = self.replicas_of(primary)
+        self.on(replica, "CONFIG", "SET", "cluster-replica-no-failover", "yes", "cluster-replica-validity-factor", 0)
+        yield
+        self.on(replica, "CONFIG", "SET", "cluster-replica-no-failover", "no")
 
     def wait_for(self, is_so: Callable[[], bool], what: str) -> None:
         wait_until(is_so, what, 120)

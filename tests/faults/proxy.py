@@ -18,6 +18,8 @@ from contextlib import suppress
 from enum import Enum
 from typing import Final, Self
 
+from tests.valkeys import free_port
+
 CHUNK: Final = 65536
 POLL_SECONDS: Final = 0.05
 MAX_CONNECTIONS: Final = 512
@@ -42,8 +44,9 @@ class Proxy:
         self.dialled = 0  # connections since the start, those that were reset at once included
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._threads: list[threading.Thread] = []
-        self._listener = self._listen(0)
-        self.port: int = self._listener.getsockname()[1]
+        # Not one of the system's: it would give that to a connection while `refuse` has no listener.
+        self.port = free_port()
+        self._listener = self._listen(self.port)
         self._run(self._accept, self._listener)
 
     def __enter__(self) -> Self:

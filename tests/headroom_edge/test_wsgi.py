@@ -85,7 +85,7 @@ def test_a_slot_is_given_back_when_the_application_fails(store: redis.Redis, val
 
 
 def test_a_shaped_request_that_would_be_late_is_refused(store: redis.Redis, serve: Serve) -> None:
-    publish_world(store, limit("paced", "leaky_bucket", rate=1, per="10s", queue=3))
+    publish_world(store, limit("paced", "leaky_bucket", rate=1, per="1h", queue=3))
     rides = serve(anonymous="visitors", max_wait_ms=5)
     assert [rides.get("/v1/rides").status for _ in range(3)] == [200, 429, 429]
 

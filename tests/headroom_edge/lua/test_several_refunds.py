@@ -162,7 +162,7 @@ def test_many_refunds_leave_one_small_key_that_expires(world: World) -> None:
         assert pair.refund(pair.admitted[-1]) == 1
     client: Any = world.client
     (key,) = [key for key in client.keys("*") if key.endswith(b":b")]
-    assert client.pttl(key) > 0
+    assert client.pexpiretime(key) > 0
     assert client.memory_usage(key) < 2_000
 
 

@@ -142,6 +142,16 @@ class World:
         execute: Any = self.client.execute_command
         return {key: execute("DUMP", key) for key in execute("KEYS", "*") if _STATE.search(key)}
 
+    def store_ms(self) -> int:
+        """The store's own clock, by which keys expire."""
+        seconds, us = self.client.time()
+        return seconds * 1_000 + us // 1_000
+
+    def lifetimes(self, since_ms: int) -> dict[bytes, int]:
+        """How long after that moment each key of the state expires. Unlike a TTL, it does not shrink meanwhile."""
+        execute: Any = self.client.execute_command
+        return {key: execute("PEXPIRETIME", key) - since_ms for key in self.state()}
+
     def usage(self, tenant: str = TENANT) -> dict[str, int]:
         """Accounting without the second it happened in: `00001001a` → count and cost in one number."""
         execute: Any = self.client.execute_command

@@ -18,6 +18,7 @@ from quotas.usage.drain_batches import read_counters
 from quotas.usage.fold import FOLDS, run_fold
 
 SHARDS = 64
+REPLICAS_MS = 60_000  # ample, also for the replicas of a busy machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,16 @@ import signal
 import sys
 
 import django
+import pytest
 
 django.setup()
 
 from django.conf import settings  # noqa: E402 - the set-up above comes first
 
 from quotas.publishing import store  # noqa: E402
+from quotas.usage import store_nodes  # noqa: E402
 from quotas.usage.drain import drain  # noqa: E402
+from tests.quotas.usage.counters import REPLICAS_MS  # noqa: E402
 
 
 def die_at(step: str) -> None:
@@ -26,7 +29,9 @@ def die_at(step: str) -> None:
         if reached == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with store.connect(os.environ.get("DRAINED_URL", settings.REDIS_URL), as_text=False) as server:
+    url = os.environ.get("DRAINED_URL", settings.REDIS_URL)
+    with pytest.MonkeyPatch.context() as patch, store.connect(url, as_text=False, patience_seconds=120) as server:
+        patch.setattr(store_nodes, "REPLICAS_MS", REPLICAS_MS)
         drain(server, on_step=observe)
 
 

@@ -12,16 +12,17 @@ from config.embedded_cluster import wait_until
 from quotas.models import AuditEvent
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
 from quotas.publishing import store
+from quotas.usage import store_nodes
 from quotas.usage.drain import drain
 from tests.clusters import SpareSentinels
-from tests.quotas.usage.counters import Hit, count, expected, in_postgres, in_redis
+from tests.quotas.usage.counters import REPLICAS_MS, Hit, count, expected, in_postgres, in_redis
 from tests.valkeys import SpareValkey
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def connect(sentinels: SpareSentinels) -> redis.Redis:
-    return store.connect(sentinels.url, as_text=False)
+    return store.connect(sentinels.url, as_text=False, patience_seconds=120)
 
 
 def promote(sentinels: SpareSentinels) -> None:
@@ -41,7 +42,10 @@ def master_by(port: int) -> tuple[bytes, ...]:
         return tuple(sentinel.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"))
 
 
-def test_a_promotion_between_take_and_done_loses_and_doubles_nothing(sentinels: SpareSentinels) -> None:
+def test_a_promotion_between_take_and_done_loses_and_doubles_nothing(
+    sentinels: SpareSentinels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_nodes, "REPLICAS_MS", REPLICAS_MS)
     hits = [Hit(tenant, outcome=outcome) for tenant in range(1, 100) for outcome in "ad"]
     with connect(sentinels) as client:
         last = drain(client).at
@@ -78,7 +82,7 @@ def check_the_record(sentinels: SpareSentinels, last: datetime) -> None:
     assert len(event.detail["shards"]) == event.detail["of"]
 
 
-def test_counts_that_a_replica_has_not_copied_wait(sentinels: SpareSentinels) -> None:
+def test_counts_that_a_replica_has_not_copied_wait(sentinels: SpareSentinels, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replica that took over without the batch would still have its counts as current ones."""
     with connect(sentinels) as client:
         drain(client)
@@ -88,6 +92,7 @@ def test_counts_that_a_replica_has_not_copied_wait(sentinels: SpareSentinels) ->
         sentinels.replica.pause()
         assert drain(client).batches == 0
         sentinels.replica.resume()
+        monkeypatch.setattr(store_nodes, "REPLICAS_MS", REPLICAS_MS)
         drain(client)
         assert in_postgres() == expected(hits)
         assert not in_redis(client)
