@@ -3,6 +3,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, cast
 
 import redis
 
@@ -26,12 +27,12 @@ def test_a_node_that_missed_its_introduction_is_introduced_again(tmp_path: Path)
     with ExitStack() as stack:
         nodes = [stack.enter_context(lone_node(tmp_path / str(number))) for number in range(3)]
         host, newcomer = (stack.enter_context(node.client()) for node in nodes[::2])
-        newcomer.execute_command("DEBUG", "DROP-CLUSTER-PACKET-FILTER", NO_MEET)
+        ask(newcomer, "DEBUG", "DROP-CLUSTER-PACKET-FILTER", NO_MEET)
         with ThreadPoolExecutor(1) as pool:
             forming = pool.submit(form_cluster, [node.port for node in nodes], primaries=3)
             wait_until(lambda: is_told_of(host, nodes[2]), "the host has begun a handshake")
             wait_until(lambda: not is_told_of(host, nodes[2]), "the host has given it up")
-            newcomer.execute_command("DEBUG", "DROP-CLUSTER-PACKET-FILTER", EVERY_PACKET)
+            ask(newcomer, "DEBUG", "DROP-CLUSTER-PACKET-FILTER", EVERY_PACKET)
             forming.result()
 
 
@@ -40,8 +41,12 @@ def lone_node(folder: Path) -> SpareValkey:
     return SpareValkey(folder, extra=(*node_options(0, durable=False, timeout_ms=1_000).extra, *bus))
 
 
+def ask(node: redis.Redis, *words: object) -> object:
+    return cast("Any", node).execute_command(*words)
+
+
 def is_told_of(host: redis.Redis, node: SpareValkey) -> bool:
-    return f":{node.port}@" in str(host.execute_command("CLUSTER", "NODES"))
+    return f":{node.port}@" in str(ask(host, "CLUSTER", "NODES"))
 
 
 def test_a_slot_is_moved_key_by_key_and_back(cluster: SpareCluster) -> None:
