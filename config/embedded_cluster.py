@@ -44,7 +44,7 @@ def form_cluster(ports: Sequence[int], primaries: int = PRIMARIES) -> None:
     """Joins fresh nodes to one cluster: the first ones are primaries. Nodes that form one already are left alone."""
     nodes = [_client(port) for port in ports]
     try:
-        if _known(nodes[0]) == 1:
+        if len(_known(nodes[0])) == 1:
             _introduce(nodes, ports)
             _share_slots(nodes[:primaries])
             _appoint_replicas(nodes, primaries)
@@ -62,20 +62,28 @@ def _ask(node: redis.Redis, *words: object) -> Any:
     return node.execute_command("CLUSTER", *words)  # type: ignore[no-untyped-call]
 
 
-def _known(node: redis.Redis) -> int:
-    """How many nodes it knows, itself included."""
-    return len(str(_ask(node, "NODES")).splitlines())
+def _known(node: redis.Redis) -> set[int]:
+    """The ports of the nodes that it has met, and its own."""
+    rows = (line.split() for line in str(_ask(node, "NODES")).splitlines())
+    return {int(row[1].partition("@")[0].rpartition(":")[2]) for row in rows if "handshake" not in row[2]}
 
 
 def _introduce(nodes: Sequence[redis.Redis], ports: Sequence[int]) -> None:
     for number, node in enumerate(nodes, 1):
         # Two nodes with the same epoch would have to settle which of them counts first.
         _ask(node, "SET-CONFIG-EPOCH", number)
-    for port, node in list(zip(ports, nodes, strict=True))[1:]:
+    wait_until(lambda: _have_met(nodes, ports), "all nodes know each other")
+
+
+def _have_met(nodes: Sequence[redis.Redis], ports: Sequence[int]) -> bool:
+    """Lets the first node meet those for whom something is missing: a handshake that takes too long is given up."""
+    known = [_known(node) for node in nodes]
+    missing = [n for n in range(1, len(nodes)) if ports[n] not in known[0] or len(known[n]) < len(nodes)]
+    for n in missing:
         # The nodes talk to each other on another port, 10,000 higher unless it is set.
-        talk = int(node.config_get("cluster-port")["cluster-port"] or 0) or port + 10_000
-        _ask(nodes[0], "MEET", "127.0.0.1", port, talk)
-    wait_until(lambda: all(_known(node) == len(nodes) for node in nodes), "all nodes know each other")
+        talk = int(nodes[n].config_get("cluster-port")["cluster-port"] or 0) or ports[n] + 10_000
+        _ask(nodes[0], "MEET", "127.0.0.1", ports[n], talk)
+    return not missing
 
 
 def _share_slots(primaries: Sequence[redis.Redis]) -> None:

@@ -17,6 +17,8 @@ from tests.valkeys import SpareValkey, free_port
 
 # Short, because tests wait for failovers; long enough for a machine with more tests than cores.
 NODE_TIMEOUT_MS = 1_500
+# For tests that want no failover: a primary that the machine stalls keeps its place.
+STEADY_MS = 300_000
 
 
 class SpareCluster:
@@ -46,6 +48,11 @@ class SpareCluster:
     def client(self) -> RedisCluster:
         """Gives bytes."""
         return RedisCluster(host="127.0.0.1", port=self._living()[0].port, socket_timeout=120)
+
+    def keep_roles(self) -> None:
+        """From now on a node may be silent for minutes before another one takes its place."""
+        for node in self.nodes:
+            self.on(node, "CONFIG", "SET", "cluster-node-timeout", STEADY_MS)
 
     def _living(self) -> list[SpareValkey]:
         return [node for node in self.nodes if node.is_running]
@@ -193,8 +200,21 @@ class SpareSentinels:
             return cast("dict[str, str]", client.info("replication"))["role"] == "master"
 
     def fail_over(self) -> None:
-        with redis.Redis(port=self.ports[0]) as sentinel:
-            sentinel.execute_command("SENTINEL", "FAILOVER", "main")
+        """On command only: a primary that the machine stalls is not taken for dead."""
+        for port in self.ports:
+            self._tell(port, "SET", "main", "down-after-milliseconds", 60_000)
+        wait_until(self._accepts_failover, "a Sentinel accepts the failover", 120)
+
+    def _accepts_failover(self) -> bool:
+        try:
+            self._tell(self.ports[0], "FAILOVER", "main")
+        except redis.ResponseError:  # it has not heard of the replica for a while
+            return False
+        return True
+
+    def _tell(self, port: int, *words: object) -> None:
+        with redis.Redis(port=port) as sentinel:
+            cast("Any", sentinel).execute_command("SENTINEL", *words)
 
     def wait_for_promotion(self) -> None:
         wait_until(self.is_promoted, "the replica is the primary", 120)

@@ -158,6 +158,7 @@ def spare_valkey(tmp_path: Path) -> Iterator[Callable[..., SpareValkey]]:
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpareCluster]:
     """For tests that leave every node alive and every slot where it was. Others start `spare_cluster`."""
     with SpareCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        cluster.keep_roles()
         yield cluster
 
 

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -41,18 +42,21 @@ class Pace:
         self._number[0] = requests
 
 
+@dataclass
 class GlobalWorkers(Workers):
+    budget_ms: int = 500
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.pace = Pace.create(self.tally_file.with_suffix(".pace"))
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         self._asked_before[number] = self.tally.of(ASKED)[number]
-        module = "tests.faults.global_worker"
-        return subprocess.Popen([sys.executable, "-m", module, self.url, str(self.tally_file), str(number)])
+        about = (self.url, str(self.tally_file), str(number), str(self.budget_ms))
+        return subprocess.Popen([sys.executable, "-m", "tests.faults.global_worker", *about])
 
 
-def work(url: str, tally_file: Path, number: int) -> None:
+def work(url: str, tally_file: Path, number: int, budget_ms: int) -> None:
     ended = False
 
     def end(*_: object) -> None:
@@ -61,7 +65,7 @@ def work(url: str, tally_file: Path, number: int) -> None:
 
     signal.signal(signal.SIGTERM, end)
     parent, tally, pace = os.getppid(), Tally(tally_file), Pace(tally_file.with_suffix(".pace"))
-    with Limiter.from_url(url, leases=number % 2 == 1, fail="closed", budget_ms=500) as limiter:
+    with Limiter.from_url(url, leases=number % 2 == 1, fail="closed", budget_ms=budget_ms) as limiter:
         limiter.ready(60_000)
         while not ended and os.getppid() == parent:
             for _ in range(pace.get()):
@@ -77,4 +81,4 @@ def work(url: str, tally_file: Path, number: int) -> None:
 
 
 if __name__ == "__main__":
-    work(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
+    work(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

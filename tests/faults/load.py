@@ -13,7 +13,7 @@ from typing import Final
 from headroom_edge import Check, Decision
 from quotas.policies.spec import Configuration
 from tests.figures import percentile
-from tests.headroom_edge.limiter.both import Either
+from tests.headroom_edge.limiter.both import Either, until
 from tests.headroom_edge.limiter.world import COSTLY_ENDPOINT, ENDPOINT, TENANT, configuration, limit
 
 OTHER_ENDPOINT: Final = "unregistered"
@@ -21,6 +21,7 @@ OTHER_ENDPOINT: Final = "unregistered"
 MODES: Final = {ENDPOINT: "closed", COSTLY_ENDPOINT: "open", OTHER_ENDPOINT: "local"}
 ENDPOINTS: Final = tuple(MODES)
 PAUSE_S: Final = 0.001
+AMPLE_MS: Final = 60_000
 
 
 def modes() -> Configuration:
@@ -73,6 +74,17 @@ class Load:
     @property
     def degraded(self) -> list[Decision]:
         return [decision for decision in self.answers if decision.degraded]
+
+    def learn(self) -> None:
+        """Until the limiter knows every failure mode. Before that its default decides, so nothing is written down."""
+        until(self._has_learnt)
+
+    def _has_learnt(self) -> bool:
+        checks = [Check(TENANT, endpoint, holder="learner") for endpoint in ENDPOINTS]
+        told = [self.limiter.check_many([check], budget_ms=AMPLE_MS)[0] for check in checks]
+        self.limiter.attend()
+        plan = self.limiter.core.failures._plans.get((TENANT, OTHER_ENDPOINT))
+        return plan is not None and not any(decision.degraded for decision in told)
 
     def is_well(self) -> bool:
         return not any(self.ask(endpoint).degraded for endpoint in ENDPOINTS)

@@ -114,7 +114,7 @@ def test_the_homes_primary_is_paused_so_that_replies_are_lost(spare_cluster: Spa
     home = home_of(spare_cluster)
     (replica,) = spare_cluster.replicas_of(home)
     spare_cluster.on(replica, "CONFIG", "SET", "cluster-replica-no-failover", "yes")
-    workers = GlobalWorkers(spare_cluster.url, tmp_path / "tally", 2)
+    workers = GlobalWorkers(spare_cluster.url, tmp_path / "tally", 2, budget_ms=2_000)
     meter = Meter(workers)
     workers.pace.set(JUMP)
     with meter.running(), workers.running():
@@ -138,7 +138,7 @@ def asked_more(workers: GlobalWorkers, more: int) -> None:
 
 def test_the_homes_primary_dies_and_its_replica_goes_on(spare_cluster: SpareCluster, tmp_path: Path) -> None:
     published(spare_cluster)
-    workers = GlobalWorkers(spare_cluster.url, tmp_path / "tally", 2)
+    workers = GlobalWorkers(spare_cluster.url, tmp_path / "tally", 2, budget_ms=10_000)
     meter = Meter(workers)
     workers.pace.set(JUMP)
     with meter.running(), workers.running():

@@ -73,8 +73,7 @@ def test_a_stopped_store_costs_a_budget_until_the_breaker_opens(
     server = spare_valkey()
     with server.client() as client:
         load = loaded(client, make_limiter, server.url)
-    until(load.is_well)
-    load.limiter.attend()
+    load.learn()
     with load.running():
         server.pause()
         until(lambda: load.limiter.breaker.opened > 0)
@@ -92,6 +91,7 @@ def test_a_store_that_never_answers_at_connect_is_given_up(
     proxy.blackhole()
     until(lambda: load.ask().degraded and load.limiter.breaker.opened > 0)
     proxy.heal()
+    load.learn()
     until(load.is_well)
     load.assert_nobody_was_harmed()
 
@@ -100,8 +100,7 @@ def test_a_store_that_falls_silent_later_is_given_up(
     valkey: redis.Redis, make_limiter: MakeLimiter, proxy: Proxy
 ) -> None:
     load = loaded(valkey, make_limiter, proxy.url)
-    until(load.is_well)
-    load.limiter.attend()
+    load.learn()
     with load.running():
         proxy.blackhole()
         until(lambda: load.limiter.breaker.opened > 0)
@@ -114,8 +113,7 @@ def test_a_reply_that_breaks_off_never_reaches_another_request(
     valkey: redis.Redis, make_limiter: MakeLimiter, stutter: StutteringProxy
 ) -> None:
     load = loaded(valkey, make_limiter, stutter.url)
-    until(load.is_well)
-    load.limiter.attend()
+    load.learn()
     for _ in range(3):
         with load.running():
             stutter.halve.set()
@@ -130,8 +128,7 @@ def test_a_caller_with_a_short_budget_gives_up_alone(
 ) -> None:
     publish(valkey, modes())
     load = Load(make_limiter(proxy.url))
-    assert load.is_well()
-    load.limiter.attend()
+    load.learn()
     with load.running():
         proxy.delay(0.02)
         until(lambda: load.limiter.check(tenant="acme", endpoint="search", budget_ms=5).degraded)
@@ -148,8 +145,7 @@ def test_stopped_for_half_a_minute(
     with server.client() as client:
         publish(client, modes())
     load = Load(make_limiter(server.url, budget_ms=20))
-    assert load.is_well()
-    load.limiter.attend()
+    load.learn()
     with load.running():
         time.sleep(1)
         load.took_s.clear()

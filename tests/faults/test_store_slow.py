@@ -56,7 +56,7 @@ def test_after_a_slow_spell_what_was_sent_late_is_not_asked_again(
 ) -> None:
     publish(valkey, modes())
     load = Load(make_limiter(proxy.url, budget_ms=100, breaker=BREAKER))
-    until(load.is_well)
+    load.learn()
     valkey.config_resetstat()
     proxy.delay(0.3)
     assert load.ask().degraded
@@ -74,9 +74,7 @@ def test_each_delay_for_ten_seconds(
 ) -> None:
     publish(valkey, modes())
     load = Load(make_limiter(proxy.url, budget_ms=20))
-    until(load.is_well)
-    load.limiter.attend()
-    load.took_s.clear()
+    load.learn()
     proxy.delay(delay_ms / 2_000)  # both ways
     with load.running():
         time.sleep(10)

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import fields
+from typing import Any, cast
 
 import pytest
 import redis
@@ -13,11 +14,25 @@ from headroom_edge.gateway.protocol import CheckProtocol
 from headroom_edge.gateway.server import Gateway
 from headroom_edge.proxies import TrustedProxies
 from headroom_edge.request_guard import GuardRules
+from headroom_edge.settings import Settings
 from tests.headroom_edge.world import HOURLY, Client, publish_world, served
 
 # The cores are shared with other tests: a budget that only a fault can exceed.
 AMPLE_MS = 60_000
 LOOPBACK = GuardRules(trusted_proxies=TrustedProxies.parse(["127.0.0.1"]))
+
+
+@pytest.fixture(scope="package", autouse=True)
+def patient_limiters() -> Iterator[None]:
+    """Limiters that tests make in this process wait as long for a connection as an ample budget does for an answer.
+
+    A test of a time-out names its own `connect_timeout_ms`.
+    """
+    names = [field.name for field in fields(Settings)]
+    defaults = dict(zip(names, cast("Any", Settings.__init__).__defaults__, strict=True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Settings.__init__, "__defaults__", tuple({**defaults, "connect_timeout_ms": AMPLE_MS}.values()))
+        yield
 
 
 @pytest.fixture
@@ -58,7 +73,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def running_gateway(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[tuple[Gateway, Client]]:
     # What other tests left in the store would be believed for a second: keys that this world does not have.
     redis.Redis.from_url(valkey_url).flushall()
-    gateway = Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS), LOOPBACK)
+    limiter = AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS, connect_timeout_ms=AMPLE_MS)
+    gateway = Gateway(limiter, LOOPBACK)
     with served(gateway, getattr(request, "param", CheckProtocol)) as client:
         yield gateway, client
 

@@ -255,8 +255,8 @@ def test_a_body_that_waits_for_the_server_is_not_too_slow() -> None:
         request = head("POST", "/", f"Content-Length: {size}", "Connection: close") + b"x" * (SMALL_BODY + 1)
         with RawClient(server.port, request) as client:
             assert not client.has_news(4 * connections.PATIENCE_SECONDS)
-            has_time.set()
             client.send(b"x" * (SMALL_BODY - 1))
+            has_time.set()
             assert status_of(client.rest()) == 204
 
 

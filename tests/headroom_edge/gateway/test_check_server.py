@@ -22,9 +22,11 @@ from headroom_edge.gateway import connections, protocol
 from headroom_edge.gateway.protocol import HEADS_KEPT, CheckProtocol
 from headroom_edge.gateway.server import Gateway
 from headroom_edge.recent_cache import RecentCache
+from headroom_edge.store.pipeline import Pipeline
 from tests.faults.proxy import Proxy
 from tests.faults.raw_client import RawClient, head, status_of
 from tests.headroom_edge.conftest import AMPLE_MS
+from tests.headroom_edge.limiter.both import until
 from tests.headroom_edge.world import ACME, PATIENCE_SECONDS, STRANGER, ZENITH, Client, revoke, served
 from tests.processes import wait_for
 from tests.valkeys import SpareValkey, free_port
@@ -107,17 +109,30 @@ def test_a_known_head_with_less_or_more_behind_it_is_read_like_any_other(server:
         assert client.rest().count(b"HTTP/1.1 200") == 2
 
 
-def test_a_client_that_leaves_in_mid_decision_disturbs_nobody(store: redis.Redis, valkey_server: SpareValkey) -> None:
-    with Proxy("127.0.0.1", valkey_server.port) as wire:
-        gateway = Gateway(AsyncLimiter.from_url(wire.url, budget_ms=AMPLE_MS))
-        with served(gateway, CheckProtocol) as server, RawClient(server.port) as other:
-            assert b'"remaining":4' in ask(other, post(ACME))
-            wire.delay(0.1)
-            with RawClient(server.port, post(ACME)) as client:
-                time.sleep(0.05)
-                client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            # What was asked is counted, and its reply is nobody else's.
-            assert b'"remaining":2' in ask(other, post(ACME))
+def is_deciding(gateway: Gateway) -> bool:
+    pipeline = gateway.limiter._pipeline
+    assert isinstance(pipeline, Pipeline)
+    return pipeline._stream is not None and len(pipeline._stream.pending) > 0
+
+
+@contextmanager
+def without_writes(store: redis.Redis) -> Iterator[None]:
+    store.client_pause(AMPLE_MS, all=False)
+    try:
+        yield
+    finally:
+        store.client_unpause()
+
+
+def test_a_client_that_leaves_in_mid_decision_disturbs_nobody(store: redis.Redis, valkey_url: str) -> None:
+    gateway = Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS))
+    with served(gateway, CheckProtocol) as server, RawClient(server.port) as other:
+        assert b'"remaining":4' in ask(other, post(ACME))
+        with without_writes(store), RawClient(server.port, post(ACME)) as client:
+            until(lambda: is_deciding(gateway))
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        # What was asked is counted, and its reply is nobody else's.
+        assert b'"remaining":2' in ask(other, post(ACME))
 
 
 def send_for_ever(client: socket.socket) -> None:
@@ -172,10 +187,11 @@ def test_a_stopped_server_answers_what_it_was_asked_and_says_goodbye(
             time.sleep(0.1)
             running.send_signal(stop)
             said = client.rest()
+            wire.delay(0)
         assert status_of(said) == 200
         assert b"connection: close" in said
         running.wait(PATIENCE_SECONDS)
-    assert not is_listed(store, running.pid)
+    until(lambda: not is_listed(store, running.pid))
 
 
 def test_several_workers_serve_one_port(store: redis.Redis, valkey_url: str) -> None:

@@ -277,7 +277,10 @@ def compare_some(pair: Pair, count: int) -> None:
     def compare(sent: list[bytes], at: list[int]) -> None:
         pair.answer(*split(b"".join(sent) + LAST, at))
 
-    compare()
+    with pytest.MonkeyPatch.context() as patch:
+        # Every request is complete, so no connection has to be given up: only a stall would end one.
+        patch.setattr(connections, "PATIENCE_SECONDS", 60.0)
+        compare()
 
 
 def compare_damaged(pair: Pair, count: int) -> None:

@@ -110,8 +110,12 @@ async def no_lifespan(scope: Any, receive: Any, send: Any) -> None:
 
 
 @pytest.mark.parametrize("inside", ["server", "alone", "mounted", "middleware"])
-def test_the_first_request_finds_a_connection_and_the_routes(store: redis.Redis, valkey_url: str, inside: str) -> None:
+def test_the_first_request_finds_a_connection_and_the_routes(
+    store: redis.Redis, valkey_url: str, inside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else both would have to fit into the budget of one check, which a machine under load exceeds."""
+    for module in ("asgi", "gateway.server"):
+        monkeypatch.setattr(f"headroom_edge.{module}.READY_MS", AMPLE_MS)
     limiter = AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS, heartbeat_s=3_600)
     judge = QuotaMiddleware(fastapi_app(), limiter=limiter) if inside == "middleware" else Gateway(limiter)
     judge.guard.directory = Directory(lambda: 0.0)  # in a moment that does not end nothing is looked up twice

@@ -36,7 +36,7 @@ LEFT_OPEN = """
 import sys, time, redis
 from headroom_edge import Limiter, keys
 
-limiter = Limiter.from_url(sys.argv[1], budget_ms=60_000)
+limiter = Limiter.from_url(sys.argv[1], budget_ms=60_000, connect_timeout_ms=60_000)
 limiter.check(tenant=sys.argv[2], endpoint=sys.argv[3])
 enforcer = limiter._core.chores.heartbeat.enforcer
 with redis.Redis.from_url(sys.argv[1]) as store:
@@ -76,7 +76,7 @@ def about_of(store: redis.Redis, limiter: Either) -> dict[str, Any]:
 
 
 def test_it_tells_its_version_and_the_revision_it_decides_with(store: redis.Redis, limiter: Either) -> None:
-    limiter.ready()
+    limiter.ready(60_000)
     assert "revision" not in about_of(store, limiter)
     decision = limiter.check(tenant=TENANT, endpoint=ENDPOINT)
     about = about_of(store, limiter)

@@ -59,7 +59,7 @@ class Heard:
 def test_those_of_one_tick_are_one_write_and_each_gets_its_own_reply(slots: redis.Redis, valkey_url: str) -> None:
     async def main() -> None:
         async with AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS) as limiter:
-            await limiter.ready()
+            await limiter.ready(AMPLE_MS)
             before = slots.info("stats")["total_reads_processed"]
             heard, names = Heard(64), [f"caller-{n}" for n in range(64)]
             for name in names:
@@ -119,7 +119,7 @@ def test_who_asks_again_while_nobody_listens_is_told_each_time(proxy: Proxy) -> 
 def test_who_asks_again_when_the_connection_breaks_reaches_the_store(proxy: Proxy) -> None:
     async def main() -> None:
         async with AsyncLimiter.from_url(proxy.url, budget_ms=AMPLE_MS) as limiter:
-            await limiter.ready()
+            await limiter.ready(AMPLE_MS)
             proxy.blackhole()
             heard = Heard(3)
             for _ in range(3):

@@ -107,7 +107,7 @@ def test_a_slot_that_has_moved_is_found_again(cluster: SpareCluster, limiter: Ei
 def test_a_half_moved_slot_follows_the_failure_mode_and_charges_nothing(
     cluster: SpareCluster, store: RedisCluster, make_limiter: MakeLimiter
 ) -> None:
-    limiter = make_limiter(cluster.url, budget_ms=200, fail="closed")
+    limiter = make_limiter(cluster.url, fail="closed")
     limiter.ready(60_000)
     prefix = keys.tenant_prefix(TENANT)
     source = cluster.owner_of(prefix)
@@ -115,11 +115,13 @@ def test_a_half_moved_slot_follows_the_failure_mode_and_charges_nothing(
     others = [tenant for tenant in TENANTS if keys.tenant_prefix(tenant) != prefix]
     assert not limiter.check(tenant=TENANT, endpoint=ENDPOINT).degraded
     cluster.begin_move(slot_of(prefix), source, target)
-    cluster.move_keys(source, target, keys.tenants(keys.shard_of(TENANT)))
-    half = limiter.check(tenant=TENANT, endpoint=ENDPOINT)
-    assert (half.allowed, half.degraded) == (True, True)  # the plan's own mode is open
-    assert not any(limiter.check(tenant=tenant, endpoint=ENDPOINT).degraded for tenant in others[:10])
-    cluster.move_slot(slot_of(prefix), source, target)
+    try:
+        cluster.move_keys(source, target, keys.tenants(keys.shard_of(TENANT)))
+        half = limiter.check(tenant=TENANT, endpoint=ENDPOINT, budget_ms=200)
+        assert (half.allowed, half.degraded) == (True, True)  # the plan's own mode is open
+        assert not any(limiter.check(tenant=tenant, endpoint=ENDPOINT).degraded for tenant in others[:10])
+    finally:
+        cluster.move_slot(slot_of(prefix), source, target)
     assert limiter.check(tenant=TENANT, endpoint=ENDPOINT).remaining == 3
     cluster.move_slot(slot_of(prefix), target, source)
 
@@ -130,19 +132,19 @@ def test_a_dead_primary_concerns_its_own_tenants_only_and_its_replica_takes_over
     with spare_cluster.client() as client:
         publish(client, many_tenants(configuration(HOURLY), len(TENANTS)))
         client.wait(1, 60_000, target_nodes=RedisCluster.PRIMARIES)
-    limiter = make_limiter(spare_cluster.url, budget_ms=1_000)
+    limiter = make_limiter(spare_cluster.url)
     ask_all(limiter)
     victim = spare_cluster.owner_of(keys.tenant_prefix(TENANTS[0]))
     others = [tenant for tenant in TENANTS if spare_cluster.owner_of(keys.tenant_prefix(tenant)) is not victim]
     limits_left = {tenant: limiter.peek(tenant=tenant, endpoint=ENDPOINT).remaining for tenant in others}
     victim.kill()
-    assert limiter.check(tenant=TENANTS[0], endpoint=ENDPOINT).degraded
+    assert limiter.check(tenant=TENANTS[0], endpoint=ENDPOINT, budget_ms=1_000).degraded
     degraded = 0
 
     def is_back() -> bool:
         nonlocal degraded
         degraded += sum(limiter.peek(tenant=tenant, endpoint=ENDPOINT).degraded for tenant in others[:5])
-        return not limiter.check(tenant=TENANTS[0], endpoint=ENDPOINT).degraded
+        return not limiter.check(tenant=TENANTS[0], endpoint=ENDPOINT, budget_ms=1_000).degraded
 
     until(is_back)
     assert degraded == 0

@@ -223,6 +223,7 @@ def test_being_degraded_is_counted_and_logged_but_not_for_every_decision(
     valkey: redis.Redis, make_limiter: MakeLimiter, proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
     limiter = make_limiter(proxy.url.replace("redis://", "redis://:hunter2@"))
+    limiter.core.failures._clock = lambda: 1_000.0
     proxy.refuse()
     with caplog.at_level(logging.WARNING, "headroom_edge"):
         for _ in range(50):

@@ -17,6 +17,7 @@ from headroom_edge.leases.decision import LeasedDecision
 from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Policy
 from tests.clusters import SpareCluster
 from tests.headroom_edge.limiter.both import Either, MakeLimiter, until
+from tests.headroom_edge.limiter.leased import Clock
 from tests.headroom_edge.limiter.world import (
     COSTLY_ENDPOINT,
     ENDPOINT,
@@ -80,6 +81,7 @@ def test_a_limit_that_is_large_enough_is_paid_from_blocks_of_this_process(
     publish_globals: Publish, limiter: Either
 ) -> None:
     publish_globals(limit("total", "fixed_window", limit=900_000, window="1h"))
+    Clock(limiter)
     decisions = [limiter.check(tenant=TENANT, endpoint=ENDPOINT) for _ in range(60)]
     leased = [part for each in decisions for part in each.parts if isinstance(part, LeasedDecision)]
     assert len(leased) > 20
@@ -96,6 +98,7 @@ def test_checks_that_are_decided_together_pay_each_for_itself(publish_globals: P
 
 def test_units_of_a_large_limit_are_spent_from_a_block(publish_globals: Publish, limiter: Either) -> None:
     publish_globals(limit("backend", "token_bucket", rate=500_000, burst=500_000))
+    Clock(limiter)
     spent: list[Decision] = []
 
     def has_block() -> bool:
@@ -131,6 +134,7 @@ def test_a_busy_process_pays_from_blocks_and_is_counted_exactly(
     publish_globals: Publish, limiter: Either, store: RedisCluster
 ) -> None:
     publish_globals(limit("total", "fixed_window", limit=10_000, window="1h"))
+    Clock(limiter)
     told = [limiter.check_many([Check(tenant, ENDPOINT)])[0] for tenant in TENANTS * 10]
     assert all(each.allowed for each in told)
     leased = [each for each in told if any(isinstance(part, LeasedDecision) for part in each.parts)]
@@ -274,6 +278,7 @@ def test_while_the_home_is_away_its_declared_failure_mode_decides(
 ) -> None:
     with spare_cluster.client() as client:
         publish(client, with_globals(replace(TOTAL, on_failure=mode)))  # type: ignore[arg-type]
+    spare_cluster.keep_roles()
     limiter = make_limiter(spare_cluster.url, budget_ms=500)
     home = spare_cluster.owner_of(keys.ALL)
     others = [name for name in TENANTS if spare_cluster.owner_of(keys.tenant_prefix(name)) is not home]

@@ -157,6 +157,7 @@ def test_an_allowance_spends_the_blocks_of_its_key(
 ) -> None:
     publish(valkey, configuration(limit("all", "fixed_window", "key", limit=3_000, window="1d", unit="cost")))
     limiter = make_limiter(valkey_url, leases=True)
+    Clock(limiter)
 
     def spend(times: int, cost: Any = None) -> list[bool]:
         if isinstance(limiter, OnThreads):

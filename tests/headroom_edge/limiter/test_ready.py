@@ -8,7 +8,7 @@ from tests.headroom_edge.limiter.world import ENDPOINT, TENANT
 
 
 def test_ready_connects_before_the_first_request(store: redis.Redis, limiter: Either) -> None:
-    assert limiter.ready()
+    assert limiter.ready(60_000)
     dialled = store.info("stats")["total_connections_received"]
     assert not limiter.check(tenant=TENANT, endpoint=ENDPOINT).degraded
     assert store.info("stats")["total_connections_received"] == dialled
@@ -16,7 +16,7 @@ def test_ready_connects_before_the_first_request(store: redis.Redis, limiter: Ei
 
 def test_ready_brings_the_library(store: redis.Redis, limiter: Either) -> None:
     store.function_flush("SYNC")
-    assert limiter.ready()
+    assert limiter.ready(60_000)
     assert store.function_list("headroom")
 
 
@@ -29,4 +29,4 @@ def test_ready_is_false_and_counts_for_nothing_while_the_store_is_away(
     assert limiter.breaker.opened == 0
     assert limiter.degraded == 0
     proxy.heal()
-    assert limiter.ready()
+    assert limiter.ready(60_000)

@@ -19,7 +19,8 @@ def started(sentinels: SpareSentinels, make_limiter: MakeLimiter) -> Either:
         publish(client, configuration(HOURLY))
         client.wait(1, 60_000)
     limiter = make_limiter(sentinels.url, budget_ms=1_000)
-    assert not limiter.check(tenant=TENANT, endpoint=ENDPOINT).degraded
+    assert limiter.ready(60_000)
+    assert not limiter.check(tenant=TENANT, endpoint=ENDPOINT, budget_ms=60_000).degraded
     return limiter
 
 

@@ -100,8 +100,7 @@ def world(spare_valkey: Callable[..., SpareValkey], tmp_path: Path, monkeypatch:
         envoy = stack.enter_context(in_front(folder, {8002: rls.port, 9000: rides.port}, changes=PATIENT))
         found = World(envoy, limiter, server, wire)
         until(found.is_well)
-        found.get()
-        until(found.knows_the_local_plan)
+        until(lambda: bool(found.get()) and found.knows_the_local_plan())
         yield found
 
 

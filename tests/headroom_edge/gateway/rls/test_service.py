@@ -12,6 +12,7 @@ from google.protobuf.json_format import MessageToDict
 
 from headroom_edge import AsyncLimiter
 from headroom_edge.check import COST_MAX
+from headroom_edge.decision import Failure
 from headroom_edge.gateway.rls.grpcio_server import GrpcioServer
 from headroom_edge.gateway.rls.http2_server import Http2Server
 from headroom_edge.gateway.rls.messages_pb2 import RateLimitResponse
@@ -289,7 +290,8 @@ def test_without_the_store_the_limits_own_failure_mode_decides(
     server = spare_valkey()
     with server.client() as client:
         publish_world(client, limit("hourly", "fixed_window", limit=5, window="1h", on_failure=mode))
-    with serving(AsyncLimiter.from_url(server.url, fail="open" if mode == "closed" else "closed")) as rls:
+    default: Failure = "open" if mode == "closed" else "closed"
+    with serving(AsyncLimiter.from_url(server.url, budget_ms=AMPLE_MS, fail=default)) as rls:
         rls.ask(LIST)
         server.kill()
         if mode == "closed":
