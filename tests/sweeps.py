@@ -1,0 +1,24 @@
+"""Values for `parametrize`, of which `make test` runs some and the sweep the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+from _pytest.mark import ParameterSet
+
+
+def first_of(values: Iterable[Any]) -> list[ParameterSet]:
+    """The first stands for all."""
+    return [pytest.param(value, marks=[pytest.mark.sweep] if number else []) for number, value in enumerate(values)]
+
+
+def each_once(first: Sequence[Any], second: Sequence[Any]) -> list[ParameterSet]:
+    """All pairs; those stand for all that have each value once."""
+    chosen = {(n % len(first), n % len(second)) for n in range(max(len(first), len(second)))}
+    return [
+        pytest.param(one, other, marks=[] if (place, beside) in chosen else [pytest.mark.sweep])
+        for place, one in enumerate(first)
+        for beside, other in enumerate(second)
+    ]
