@@ -1,4 +1,4 @@
-"""Values for `parametrize`, of which `make test` runs some and the sweep the others."""
+"""Values for tests, of which `make test` runs some and the sweep all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
+from hypothesis import settings
+
+EVERY = 100  # examples, where a test does not say how many
 
 
 def first_of(values: Iterable[Any]) -> list[ParameterSet]:
@@ -22,3 +25,8 @@ def each_once(first: Sequence[Any], second: Sequence[Any]) -> list[ParameterSet]
         for place, one in enumerate(first)
         for beside, other in enumerate(second)
     ]
+
+
+def examples(number: int) -> int:
+    """Of a property: the same part of them in `make test` as of others, all in the sweep."""
+    return number * settings.default.max_examples // EVERY
