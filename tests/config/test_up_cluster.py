@@ -146,7 +146,19 @@ def test_make_hands_on_the_choice_of_its_command_line_only() -> None:
 
 
 @pytest.mark.timeout(900)
+def test_make_up_runs_a_cluster_and_restarts_its_nodes(home: Path) -> None:
+    runs_a_cluster(home)
+
+
+# `test_a_cluster_that_was_not_the_store_meanwhile_starts_empty` leaves one too, without all the programs.
+@pytest.mark.sweep
+@pytest.mark.timeout(900)
 def test_make_up_runs_a_cluster_restarts_its_nodes_and_goes_back_to_one_valkey(home: Path) -> None:
+    runs_a_cluster(home)
+    goes_back(home)
+
+
+def runs_a_cluster(home: Path) -> None:
     places = Places(home)
     up = Up(home, HEADROOM_CLUSTER="1", HEADROOM_DEMO="0", HEADROOM_BUDGET_MS="10000")
     try:
@@ -170,6 +182,9 @@ def test_make_up_runs_a_cluster_restarts_its_nodes_and_goes_back_to_one_valkey(h
     finally:
         assert up.end(signal.SIGINT) == 0
 
+
+def goes_back(home: Path) -> None:
+    places = Places(home)
     back = Up(home, HEADROOM_DEMO="0")
     try:
         back.wait_for(lambda: back.health()[0] == 200)
