@@ -29,4 +29,4 @@ def each_once(first: Sequence[Any], second: Sequence[Any]) -> list[ParameterSet]
 
 def examples(number: int) -> int:
     """Of a property: the same part of them in `make test` as of others, all in the sweep."""
-    return number * settings.default.max_examples // EVERY
+    return number * settings().max_examples // EVERY
