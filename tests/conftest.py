@@ -25,16 +25,30 @@ from tests import database
 from tests.clusters import SpareCluster, SpareSentinels
 from tests.faults.proxy import Proxy
 from tests.figures import figures, pytest_terminal_summary
+from tests.sweeps import EVERY
 from tests.valkeys import SpareValkey
 
 __all__ = ["figures", "pytest_terminal_summary"]
 
 # The cores are shared with the servers under test, so the time of one example says nothing.
 # And `make test` tells of the change, not of luck: chance has its turn in `make faults`.
-hypothesis_settings.register_profile("headroom", deadline=None, derandomize=True)
-hypothesis_settings.load_profile("headroom")
+hypothesis_settings.register_profile("headroom", deadline=None, derandomize=True, max_examples=25)
+hypothesis_settings.register_profile("every", deadline=None, derandomize=True, max_examples=EVERY)
 
 LONG = ("tests/config/test_up", "tests/config/test_jobs.py", "tests/api/test_fuzz.py")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """`make test` tries properties on a part of their examples, whatever leaves out nothing on all."""
+    hypothesis_settings.load_profile("headroom" if "not sweep" in config.option.markexpr else "every")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """The sweep has each property again, with all of its examples."""
+    is_property = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
+    if is_property and item.config.option.markexpr == "sweep" and item.get_closest_marker("faults_long") is None:
+        item.add_marker(pytest.mark.sweep)
 
 
 @pytest.hookimpl(trylast=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import FilePayload, Page, expect
 
 from tests.browser.jobs import OPENAPI, answers_late, asking_with, holds_one_budget, menu, waits_for_more, whole
@@ -35,6 +36,8 @@ def test_a_tier_is_made_and_limited(ada: Person) -> None:
     whole(ada)
 
 
+# `test_admin_keys.py` makes one in `make test`.
+@pytest.mark.sweep
 def test_a_tenant_with_a_key_takes_three_clicks_and_two_fields(ada: Person) -> None:
     page = ada.page
     ada.goes_to("/?live=0")
@@ -68,6 +71,8 @@ def test_endpoints_are_registered_from_an_openapi_file(ada: Person) -> None:
     whole(ada)
 
 
+# `test_admin_keys.py` moves ten in `make test`.
+@pytest.mark.sweep
 def test_ten_tenants_move_after_reading_who_gets_tighter(ada: Person) -> None:
     page = ada.page
     ada.goes_to("/?live=0")

@@ -60,25 +60,17 @@ STATES = (
     "/recommendations/1#open-dlg-edit",
 )
 PATHS = [*(reverse(item.url) for item in MENU), *(reverse(name, args=rest) for name, *rest in BELOW)]
-# Charts, a list with a bar for many, a grid that scrolls, a page of one thing, and one with a trial.
-OF_EACH_KIND = [
-    reverse("dashboards:overview"),
-    reverse("dashboards:tenants"),
-    reverse("dashboards:matrix"),
-    reverse("dashboards:tenant", args=[THROTTLED]),
-    reverse("dashboards:change", args=[IN_SHADOW]),
-]
-# Charts and tables of their own, long forms, a file to read.
+# A list with a bar for many, and a page of one thing with charts.
+OF_EACH_KIND = [reverse("dashboards:tenants"), reverse("dashboards:tenant", args=[THROTTLED])]
+# A grid that scrolls, a trial, charts and tables of their own, long forms.
 WITH_OTHER_PARTS = [
+    reverse("dashboards:overview"),
+    reverse("dashboards:matrix"),
+    reverse("dashboards:change", args=[IN_SHADOW]),
     reverse("dashboards:decisions"),
     reverse("dashboards:simulator"),
     reverse("dashboards:settings"),
-    reverse("dashboards:endpoint", args=["rider:quote"]),
-    reverse("dashboards:endpoints-import"),
-    reverse("dashboards:policy", args=["pro-everywhere"]),
     reverse("dashboards:recommendation", args=[1]),
-    reverse("dashboards:tenant-settings", args=[THROTTLED]),
-    reverse("dashboards:inbox"),
 ]
 OTHERS = [path for path in PATHS if path not in OF_EACH_KIND]
 OTHER_PATHS = [*(reverse(name, args=rest) for name, *rest in ALSO_BELOW), *STATES]

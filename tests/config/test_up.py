@@ -15,6 +15,7 @@ from config.up import how_to_sign_in, how_to_try
 from tests.config.running import PATIENCE_SECONDS, Up
 from tests.headroom_edge.gateway.rls.asking import OVER_LIMIT, RlsClient
 from tests.headroom_edge.world import Client
+from tests.sweeps import first_of
 
 PROGRAMS = {"gateway": "headroom_edge.gateway", "rls": "headroom_edge.gateway.rls"}
 NOBODYS = {"endpoint": "rider:track"}  # names no tenant, and is refused by whoever has a configuration
@@ -143,7 +144,7 @@ def test_a_busy_port_is_one_line(home: Path) -> None:
     ("name", "advice"),
     [
         ("GATEWAY_PORT", "for the gateway with make up GATEWAY_PORT=8011"),
-        ("RLS_PORT", "for Envoy's rate limit service with make up RLS_PORT=8012"),
+        pytest.param("RLS_PORT", "for Envoy's rate limit service with make up RLS_PORT=8012", marks=pytest.mark.sweep),
     ],
 )
 def test_a_busy_port_beside_it_is_one_line(home: Path, name: str, advice: str) -> None:
@@ -162,7 +163,7 @@ def test_a_busy_port_beside_it_is_one_line(home: Path, name: str, advice: str) -
         ("DATABASE_URL", "postgresql://u@127.0.0.1:1/x"),
         ("REDIS_URL", "redis://127.0.0.1:1/0"),
         ("BROKER_URL", "redis://127.0.0.1:1/0"),
-        ("BROKER_URL", "redis+sentinel://127.0.0.1:1,127.0.0.1:2/main/1"),
+        pytest.param("BROKER_URL", "redis+sentinel://127.0.0.1:1,127.0.0.1:2/main/1", marks=pytest.mark.sweep),
     ],
 )
 def test_a_server_that_is_not_there_is_one_line(home: Path, name: str, value: str) -> None:
@@ -173,7 +174,9 @@ def test_a_server_that_is_not_there_is_one_line(home: Path, name: str, value: st
     assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize("url", ["redis+cluster://127.0.0.1:1,127.0.0.1:2", "redis+sentinel://127.0.0.1:1/main/0"])
+@pytest.mark.parametrize(
+    "url", first_of(["redis+cluster://127.0.0.1:1,127.0.0.1:2", "redis+sentinel://127.0.0.1:1/main/0"])
+)
 def test_a_store_of_several_servers_that_are_not_there_is_one_line(home: Path, url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         broker = f"redis://127.0.0.1:{listener.getsockname()[1]}/0"

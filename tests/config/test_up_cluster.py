@@ -22,11 +22,11 @@ from kombu import Connection
 
 from config import env
 from config.data_folders import ROOT, Places
-from config.embedded import ServerError
+from config.embedded import ServerError, start_embedded_valkey
 from config.embedded_cluster import NODES
 from config.env import SettingError
 from config.up import _reach_broker, _reach_redis
-from config.up_cluster import UpCluster, leave_cluster
+from config.up_cluster import UpCluster, forget_outdated, leave_cluster
 from quotas.publishing import store
 from tests.clusters import SpareCluster, SpareSentinels
 from tests.config.running import PATIENCE_SECONDS, Up
@@ -88,6 +88,22 @@ def test_a_cluster_that_was_not_the_store_meanwhile_starts_empty(home: Path) -> 
         assert ids(url).isdisjoint(first)
 
 
+def test_the_single_valkey_forgets_what_is_older_than_the_cluster(home: Path) -> None:
+    places = Places(home)
+    server = start_embedded_valkey(places)
+    try:
+        with redis.Redis.from_url(places.valkey_url) as client:
+            client.set("outdated", 1)
+            UpCluster(places).adopt()
+            forget_outdated(places)
+            assert client.get("outdated") is None
+            client.set("newer", 1)
+            forget_outdated(places)
+            assert client.get("newer") == b"1"
+    finally:
+        server.stop()
+
+
 def test_a_taken_port_is_one_sentence_with_a_way_out(home: Path) -> None:
     cluster = UpCluster(Places(home))
     cluster.choose_ports()
@@ -146,7 +162,19 @@ def test_make_hands_on_the_choice_of_its_command_line_only() -> None:
 
 
 @pytest.mark.timeout(900)
+def test_make_up_runs_a_cluster_and_restarts_its_nodes(home: Path) -> None:
+    runs_a_cluster(home)
+
+
+# `test_the_single_valkey_forgets_what_is_older_than_the_cluster` does the last part without all the programs.
+@pytest.mark.sweep
+@pytest.mark.timeout(900)
 def test_make_up_runs_a_cluster_restarts_its_nodes_and_goes_back_to_one_valkey(home: Path) -> None:
+    runs_a_cluster(home)
+    goes_back(home)
+
+
+def runs_a_cluster(home: Path) -> None:
     places = Places(home)
     up = Up(home, HEADROOM_CLUSTER="1", HEADROOM_DEMO="0", HEADROOM_BUDGET_MS="10000")
     try:
@@ -170,6 +198,9 @@ def test_make_up_runs_a_cluster_restarts_its_nodes_and_goes_back_to_one_valkey(h
     finally:
         assert up.end(signal.SIGINT) == 0
 
+
+def goes_back(home: Path) -> None:
+    places = Places(home)
     back = Up(home, HEADROOM_DEMO="0")
     try:
         back.wait_for(lambda: back.health()[0] == 200)

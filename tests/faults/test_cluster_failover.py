@@ -14,8 +14,9 @@ from headroom_edge import Check, Decision, keys
 from headroom_edge.store.breaker import BreakerSettings
 from tests.clusters import SpareCluster
 from tests.faults.cluster_load import CALLERS, Crowd, Fleet
-from tests.headroom_edge.limiter.both import Either, MakeLimiter
+from tests.headroom_edge.limiter.both import Either, MakeLimiter, OnCallbacks, OnLoop, OnThreads
 from tests.headroom_edge.limiter.world import ENDPOINT, configuration, limit, many_tenants, publish
+from tests.sweeps import each_once, first_of
 from tests.valkeys import SpareValkey
 
 LIMIT = 20
@@ -78,7 +79,9 @@ class Spanning:
         return sum(each.degraded for decisions in self.answers for each in decisions if each.check.tenant in tenants)
 
 
-@pytest.mark.parametrize("hurt", [killed, paused])
+@pytest.mark.parametrize(
+    ("make_limiter", "hurt"), each_once([OnThreads, OnLoop, OnCallbacks], [paused, killed]), indirect=["make_limiter"]
+)
 def test_calls_that_span_all_primaries_lose_only_the_one_that_is_gone(
     spare_cluster: SpareCluster, make_limiter: MakeLimiter, hurt: Hurt
 ) -> None:
@@ -141,7 +144,7 @@ def first_victim(cluster: SpareCluster) -> SpareValkey:
     return next(node for node in cluster.primaries() if tenants_of(cluster, node))
 
 
-@pytest.mark.parametrize("hurt", [killed, paused])
+@pytest.mark.parametrize("hurt", first_of([killed, paused]))
 def test_a_primary_that_is_lost_under_load_concerns_its_own_tenants_only(
     spare_cluster: SpareCluster, tmp_path: Path, hurt: Hurt
 ) -> None:

@@ -16,6 +16,7 @@ from headroom_edge import Check, Decision
 from tests.clusters import SpareCluster
 from tests.headroom_edge.limiter.both import Either, MakeLimiter, OnLoop, OnThreads
 from tests.headroom_edge.limiter.world import ENDPOINT, configuration, limit, many_tenants, publish
+from tests.sweeps import first_of
 from tests.valkeys import free_port
 
 both = pytest.mark.parametrize("make_limiter", [OnThreads, OnLoop], ids=["threads", "loop"], indirect=True)
@@ -79,7 +80,7 @@ def limiter(cluster: SpareCluster, make_limiter: MakeLimiter) -> Either:
     return make_limiter(cluster.url)
 
 
-@both
+@pytest.mark.parametrize("make_limiter", first_of([OnLoop, OnThreads]), indirect=True)
 def test_flushed_on_every_node_each_request_is_counted_once(cluster: SpareCluster, limiter: Either) -> None:
     assert_each_was_counted_once(limiter, ask_while_flushing(cluster, limiter, rounds=200, callers=4))
 

@@ -16,8 +16,9 @@ from headroom_edge import keys
 from headroom_edge.store.slots import slot_of
 from tests.clusters import SpareCluster
 from tests.faults.cluster_load import Crowd, Fleet, counts, listen
-from tests.headroom_edge.limiter.both import MakeLimiter
+from tests.headroom_edge.limiter.both import MakeLimiter, OnCallbacks, OnLoop, OnThreads
 from tests.headroom_edge.limiter.world import ENDPOINT, configuration, limit, many_tenants, publish
+from tests.sweeps import first_of
 from tests.valkeys import SpareValkey
 
 LIMIT = 20
@@ -64,7 +65,7 @@ def there_and_back(cluster: SpareCluster, fleet: Fleet, move: Move, rounds: int)
             fleet.wait(20)
 
 
-@pytest.mark.parametrize("move", [key_by_key, atomically])
+@pytest.mark.parametrize("move", first_of([key_by_key, atomically]))
 def test_slots_that_move_under_load_charge_nobody_wrongly(published: SpareCluster, tmp_path: Path, move: Move) -> None:
     fleet = Fleet(published.url, tmp_path / "fleet", Crowd(TENANTS, limit=LIMIT, budget_ms=10_000))
     moving = [name for name in TENANTS if published.owner_of(keys.tenant_prefix(name)) is published.primaries()[0]]
@@ -79,6 +80,7 @@ def test_slots_that_move_under_load_charge_nobody_wrongly(published: SpareCluste
     assert not {"unknown_tenant", "not_ready"} & {each.reason for each in fleet.told}
 
 
+@pytest.mark.parametrize("make_limiter", first_of([OnThreads, OnLoop, OnCallbacks]), indirect=True)
 def test_a_slot_that_stays_half_moved_opens_no_breaker_and_leaves_no_doubt(
     published: SpareCluster, make_limiter: MakeLimiter
 ) -> None:

@@ -22,6 +22,7 @@ from tests.faults.lease_worker import ALLOWED, ASKED, Workers
 from tests.headroom_edge.limiter.both import Either, MakeLimiter, OnLoop, OnThreads, until
 from tests.headroom_edge.limiter.leased import FIRST_ASK, Clock, ask, block_of, book_of, leased, usage, with_block
 from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
+from tests.sweeps import each_once
 from tests.valkeys import SpareValkey
 
 both = pytest.mark.parametrize("make_limiter", [OnThreads, OnLoop], ids=["threads", "loop"], indirect=True)
@@ -92,8 +93,9 @@ def hurt(spare_valkey: SpareValkeys) -> Iterator[tuple[SpareValkey, redis.Redis]
         yield server, store
 
 
-@both
-@pytest.mark.parametrize("mode", ["open", "closed", "local"])
+@pytest.mark.parametrize(
+    ("make_limiter", "mode"), each_once([OnThreads, OnLoop], ["open", "closed", "local"]), indirect=["make_limiter"]
+)
 def test_a_block_is_spent_while_the_store_is_away_and_then_the_failure_mode_decides(
     hurt: tuple[SpareValkey, redis.Redis], make_limiter: MakeLimiter, mode: Any
 ) -> None:

@@ -20,6 +20,7 @@ from tests.faults.test_store_moved import Repointed
 from tests.figures import percentile
 from tests.headroom_edge.limiter.both import Either, MakeLimiter, OnLoop, OnThreads, until
 from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
+from tests.sweeps import each_once, first_of
 from tests.valkeys import SpareValkey
 
 both = pytest.mark.parametrize("make_limiter", [OnThreads, OnLoop], ids=["threads", "loop"], indirect=True)
@@ -142,8 +143,11 @@ def promote(sentinels: SpareSentinels, asking: Asking, fail_over: FailOver) -> f
     return promoted_s
 
 
-@both
-@pytest.mark.parametrize("fail_over", [by_kill, by_stop, by_command])
+@pytest.mark.parametrize(
+    ("make_limiter", "fail_over"),
+    each_once([OnThreads, OnLoop], [by_kill, by_stop, by_command]),
+    indirect=["make_limiter"],
+)
 def test_the_new_primary_decides_as_soon_as_there_is_one(
     sentinels: SpareSentinels, make_limiter: MakeLimiter, fail_over: FailOver
 ) -> None:
@@ -216,7 +220,7 @@ def allowed(limiter: Either, count: int) -> int:
     return sum(limiter.check(tenant=TENANT, endpoint=ENDPOINT).allowed for _ in range(count))
 
 
-@both
+@pytest.mark.parametrize("make_limiter", first_of([OnLoop, OnThreads]), indirect=True)
 def test_a_replica_that_is_promoted_without_the_library_counts_each_request_once(
     sentinels: SpareSentinels, make_limiter: MakeLimiter
 ) -> None:

@@ -20,8 +20,9 @@ from headroom_edge.store.cluster_pipeline import ClusterPipeline
 from headroom_edge.store.routing import Place, SlotMap
 from headroom_edge.store.slots import slot_of
 from tests.clusters import SpareCluster
-from tests.headroom_edge.limiter.both import WAIT_S, Either, MakeLimiter, OnThreads, until
+from tests.headroom_edge.limiter.both import WAIT_S, Either, MakeLimiter, OnCallbacks, OnLoop, OnThreads, until
 from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, limit, many_tenants, publish, servers
+from tests.sweeps import first_of
 from tests.valkeys import SpareValkey
 
 TENANTS = [f"t{number}" for number in range(60)]
@@ -126,6 +127,7 @@ def test_a_half_moved_slot_follows_the_failure_mode_and_charges_nothing(
     cluster.move_slot(slot_of(prefix), target, source)
 
 
+@pytest.mark.parametrize("make_limiter", first_of([OnLoop, OnThreads, OnCallbacks]), indirect=True)
 def test_a_dead_primary_concerns_its_own_tenants_only_and_its_replica_takes_over(
     spare_cluster: SpareCluster, make_limiter: MakeLimiter
 ) -> None:

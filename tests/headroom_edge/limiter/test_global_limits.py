@@ -16,7 +16,7 @@ from headroom_edge.check import DIMENSIONS_MAX
 from headroom_edge.leases.decision import LeasedDecision
 from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Policy
 from tests.clusters import SpareCluster
-from tests.headroom_edge.limiter.both import Either, MakeLimiter, until
+from tests.headroom_edge.limiter.both import Either, MakeLimiter, OnCallbacks, OnLoop, OnThreads, until
 from tests.headroom_edge.limiter.leased import Clock
 from tests.headroom_edge.limiter.world import (
     COSTLY_ENDPOINT,
@@ -27,6 +27,7 @@ from tests.headroom_edge.limiter.world import (
     many_tenants,
     publish,
 )
+from tests.sweeps import each_once, first_of
 
 TENANTS = [f"t{number}" for number in range(30)]
 AMPLE = limit("own", "fixed_window", limit=1_000_000, window="1h")
@@ -272,9 +273,11 @@ def test_the_home_without_configuration_follows_the_failure_mode(
     assert (decision.allowed, decision.failure) == (True, "open")
 
 
-@pytest.mark.parametrize(("mode", "allowed"), [("open", True), ("closed", False)])
+@pytest.mark.parametrize(
+    ("make_limiter", "mode"), each_once([OnThreads, OnLoop, OnCallbacks], ["open", "closed"]), indirect=["make_limiter"]
+)
 def test_while_the_home_is_away_its_declared_failure_mode_decides(
-    spare_cluster: SpareCluster, make_limiter: MakeLimiter, mode: str, allowed: bool
+    spare_cluster: SpareCluster, make_limiter: MakeLimiter, mode: str
 ) -> None:
     with spare_cluster.client() as client:
         publish(client, with_globals(replace(TOTAL, on_failure=mode)))  # type: ignore[arg-type]
@@ -285,10 +288,11 @@ def test_while_the_home_is_away_its_declared_failure_mode_decides(
     until(lambda: not limiter.check(tenant=others[0], endpoint=ENDPOINT).degraded)
     home.pause()
     decision = limiter.check(tenant=others[0], endpoint=ENDPOINT)
-    assert (decision.allowed, decision.failure) == (allowed, mode)
+    assert (decision.allowed, decision.failure) == (mode == "open", mode)
     home.resume()
 
 
+@pytest.mark.parametrize("make_limiter", first_of([OnThreads, OnLoop, OnCallbacks]), indirect=True)
 def test_what_a_tenants_own_limit_denies_is_a_denial_while_the_home_is_away(
     spare_cluster: SpareCluster, make_limiter: MakeLimiter
 ) -> None:

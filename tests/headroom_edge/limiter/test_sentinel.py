@@ -8,9 +8,11 @@ import pytest
 
 from headroom_edge.keys import tenant_prefix
 from tests.clusters import SpareSentinels
-from tests.headroom_edge.limiter.both import Either, MakeLimiter, until
+from tests.headroom_edge.limiter.both import Either, MakeLimiter, OnCallbacks, OnLoop, OnThreads, until
 from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
+from tests.sweeps import each_once, first_of
 
+WAYS = [OnThreads, OnLoop, OnCallbacks]
 HOURLY = limit("hourly", "fixed_window", limit=1_000_000, window="1h")
 
 
@@ -36,7 +38,11 @@ def by_command(sentinels: SpareSentinels) -> None:
     sentinels.fail_over()
 
 
-@pytest.mark.parametrize("fail_over", [by_kill, by_stop, by_command])
+@pytest.mark.parametrize(
+    ("make_limiter", "fail_over"),
+    each_once(WAYS, [by_kill, by_stop, by_command]),
+    indirect=["make_limiter"],
+)
 def test_it_follows_the_primary_after_a_failover(
     sentinels: SpareSentinels, make_limiter: MakeLimiter, fail_over: Callable[[SpareSentinels], None]
 ) -> None:
@@ -60,6 +66,7 @@ def test_without_any_sentinel_the_failure_mode_decides(make_limiter: MakeLimiter
     assert (decision.allowed, decision.failure) == (False, "closed")
 
 
+@pytest.mark.parametrize("make_limiter", first_of(WAYS), indirect=True)
 def test_an_unknown_name_is_told(
     sentinels: SpareSentinels, make_limiter: MakeLimiter, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -41,7 +41,9 @@ def at(second: int) -> int:
 
 
 class TestTheLoop:
-    @pytest.mark.parametrize("phases", [(3, 7), (9, 8)], ids=["copied soon", "copied late"])
+    @pytest.mark.parametrize(
+        "phases", [(3, 7), pytest.param((9, 8), marks=pytest.mark.sweep)], ids=["copied soon", "copied late"]
+    )
     def test_it_settles_below_what_a_slower_backend_can_answer(self, world: World, phases: tuple[int, int]) -> None:
         publish(world, everyone(BACKEND))
         backend = Backend(world, lambda s: 600 if s >= 5 else 1_200, lambda _: 1_000)

@@ -15,7 +15,7 @@ from tests.headroom_edge.lua.test_agreement import ENDPOINTS, Agreement, agree
 from tests.headroom_edge.lua.test_agreement import server as server
 from tests.valkeys import SpareValkey
 
-SEQUENCES = 40  # in `make test`; 300 in `make test-all`
+SEQUENCES = 15  # in `make test`; 300 in `make test-all`
 
 
 class AdaptiveAgreement(Agreement):

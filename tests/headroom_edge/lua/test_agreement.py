@@ -25,7 +25,7 @@ from tests.headroom_edge.lua.strategies import SMALL, Policies
 from tests.headroom_edge.lua.world import NOW_US, TENANT, TIER, Reply, World
 from tests.valkeys import SpareValkey
 
-SEQUENCES = 60  # in `make test`; 300 in `make test-all`, ten thousand in `make faults`
+SEQUENCES = 25  # in `make test`; 300 in `make test-all`, ten thousand in `make faults`
 ENDPOINTS = ("rides:search", "rides:book", "unheard:of")
 
 

@@ -16,6 +16,7 @@ from headroom_edge.algorithms.sliding_log import SlidingLog
 from headroom_edge.plan.subject import Subject
 from quotas.policies.spec import Limit, Tenant
 from tests.headroom_edge.lua.world import NOW_US, TENANT, TIER, World, tier_policy
+from tests.sweeps import examples
 
 HOSTILE = [
     *("{}", "}{other}", "{17}", ":", "a:b", "*", "?", "[a]", "\0", "a\0b", "\r\n", "a\r\nSET x 1\r\n", ",", "#", "~"),
@@ -108,7 +109,7 @@ def test_ipv6_counts_by_its_network(world: World, one: str, other: str, same: bo
 
 
 @given(address=st.ip_addresses(v=6))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_the_network_is_the_one_that_python_finds(world_of_addresses: World, address: IPv6Address) -> None:
     world_of_addresses.client.flushdb()
     world_of_addresses.revision = 0

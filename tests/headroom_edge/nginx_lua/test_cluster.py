@@ -208,7 +208,10 @@ def test_a_replica_that_takes_over_is_found(spare_cluster: SpareCluster, tmp_pat
         until(lambda: not any(is_degraded(ask(tenant)) for tenant in hurt))
 
 
-@pytest.mark.parametrize(("mode", "statuses"), [("open", [200] * 4 + [429] * 2), ("closed", [503] * 6)])
+@pytest.mark.parametrize(
+    ("mode", "statuses"),
+    [("open", [200] * 4 + [429] * 2), pytest.param("closed", [503] * 6, marks=pytest.mark.sweep)],
+)
 def test_while_the_home_is_away_its_failure_mode_decides_and_shards_go_on(
     spare_cluster: SpareCluster, tmp_path: Path, mode: str, statuses: list[int]
 ) -> None:

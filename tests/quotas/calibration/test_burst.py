@@ -12,6 +12,7 @@ from headroom_edge.algorithms.base import SECOND_US, State
 from quotas.calibration.burst import Rate, backlogs, bracket, burst_at, curve, decisive, settle
 from quotas.calibration.counts import Counts
 from quotas.observations.arrays import whole_numbers
+from tests.sweeps import examples
 
 START_US = 1_772_409_600 * SECOND_US
 
@@ -35,7 +36,7 @@ def denials(times: list[int], costs: list[int], rate: Rate, burst: int) -> int:
     return count
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(arrivals, rates)
 def test_the_burst_is_the_smallest_bucket_that_denies_nothing(steps: list[tuple[int, int]], rate: Rate) -> None:
     times, costs = times_and_costs(steps)
@@ -65,7 +66,7 @@ def test_no_more_than_the_given_share_finds_the_bucket_empty(
     assert denials([t for t, _ in big_enough], [c for _, c in big_enough], rate, burst) <= epsilon * len(times)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(arrivals, rates, st.sampled_from((1, 10, 60)))
 def test_counts_bracket_the_burst_of_the_arrivals(steps: list[tuple[int, int]], rate: Rate, step_s: int) -> None:
     times, costs = times_and_costs(steps)
@@ -96,7 +97,7 @@ def test_no_other_rate_lets_clearly_less_through_in_a_minute(steps: list[tuple[i
     assert point.burst + 60 * point.rate <= min(allowed, default=np.inf) * 1.1 + 1
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(arrivals, st.floats(0.01, 20), st.floats(1, 30), st.sampled_from((0.0, 0.001, 0.05)), st.sampled_from((1, 10)))
 def test_the_decisive_steps_alone_give_the_same_burst(
     steps: list[tuple[int, int]], rate: float, factor: float, epsilon: float, step_s: int

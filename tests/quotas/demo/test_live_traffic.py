@@ -31,6 +31,7 @@ from quotas.policies.document import read_document
 from quotas.simulation.synthetic_tenants import cron_burst
 from quotas.usage.drain import drain
 from tenants.models import ApiKey
+from tests.quotas.demo.world import make_demo
 from tests.quotas.usage.counters import in_postgres
 
 BEGAN_S = int(datetime(2030, 1, 7, tzinfo=UTC).timestamp())
@@ -53,7 +54,7 @@ def at_once(tenant: str, endpoint: str, size: int, retries: int = 0) -> Flow:
 
 @pytest.mark.django_db(transaction=True)
 def test_what_was_sent_is_what_is_counted(valkey: redis.Redis, valkey_url: str) -> None:
-    call_command("seed", hours=0, verbosity=0)
+    make_demo()
     call_command("publish", verbosity=0)
     sending = (at_once("blue-line", "rider:track", 60), at_once("early-bird", "rider:track", 5, retries=1))
     before = in_postgres()
@@ -71,7 +72,7 @@ def test_what_was_sent_is_what_is_counted(valkey: redis.Redis, valkey_url: str) 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_key_of_the_demo_is_seen_once_a_client_has_really_sent_it(valkey: redis.Redis, valkey_url: str) -> None:
-    call_command("seed", hours=0, verbosity=0)
+    make_demo()
     call_command("publish", verbosity=0)
     keys = kept_keys(settings.HEADROOM_DEMO_KEYS)
     assert set(keys) == {tenant.name for tenant in TENANTS}

