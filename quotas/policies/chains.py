@@ -304,7 +304,9 @@ class Promise:
 
 def _time_words(us: int) -> str:
     seconds = us / SECOND_US
-    return f"{seconds:,.3g} s" if seconds >= 1 else format_duration(max(1, round(us / 1_000)) * 1_000)
+    if seconds >= 100:
+        return f"{seconds:,.0f} s"
+    return f"{seconds:.3g} s" if seconds >= 1 else format_duration(max(1, round(us / 1_000)) * 1_000)
 
 
 def promise(lender: Pool | Borrowing, members: Iterable[Borrowing]) -> Promise:

@@ -55,7 +55,7 @@ def amount_words(amount: Units) -> str:
     return rate_text(int(amount) if amount == int(amount) else float(amount))
 
 
-def share_fields(pool: Pool, old: Borrowing, wanted: Amounts) -> dict[str, Any]:
+def share_fields(pool: Pool, old: Borrowing, wanted: Amounts, weight: int | None = KEEP) -> dict[str, Any]:
     """The fields of the old share with these amounts. Bursts and weights that were the usual ones stay usual."""
     pool_us = pool.bucket.typed_per_us
     per_us = _per_us(wanted, pool_us, old.per_us)
@@ -66,10 +66,15 @@ def share_fields(pool: Pool, old: Borrowing, wanted: Amounts) -> dict[str, Any]:
     if wanted.ceiling is not None:
         fields["ceiling"] = int(wanted.ceiling * per_us / pool_us)
         fields["ceiling_burst"] = _ceiling_burst(old, wanted.ceiling, burst, pool_us)
-    weight = _weight(old, amounts_of(pool, old).assured, wanted.assured, pool_us, per_us)
-    if weight is not None:
-        fields["weight"] = weight
+    fields |= _weight_field(pool, old, wanted.assured, per_us, weight)
     return {**fields, "reserve": min(old.reserve, burst), "parent": old.parent}
+
+
+def proposed_fields(pool: Pool, old: Borrowing, proposal: Borrowing) -> dict[str, Any]:
+    """The fields of a proposed share. It says nothing of weights, so that of the old share stays."""
+    fields = {name: value for name, value in proposal.describe().items() if name != "weight"}
+    weight = _weight_field(pool, old, amounts_of(pool, proposal).assured, proposal.per_us, KEEP)
+    return {**fields, **weight, "parent": old.parent}
 
 
 def _per_us(amounts: Amounts, pool_us: int, present_us: int) -> int:
@@ -84,10 +89,13 @@ def _per_us(amounts: Amounts, pool_us: int, present_us: int) -> int:
 
 
 def _burst(old: Borrowing, assured: Fraction, pool_us: int) -> int:
-    """Usual are the units of one time: the share's, or the pool's if decimals made that of the share longer."""
+    """Usual are the units of one time: the pool's, or the share's if it was not made longer for decimals.
+
+    The pool's comes first: a share below 1 has a burst of 1, which is usual for both.
+    """
     if not old.assured:
         return max(1, ceil(assured))
-    for time_us in (old.per_us, pool_us):
+    for time_us in (pool_us, old.per_us):
         if old.burst == max(1, ceil(Fraction(old.assured * time_us, old.per_us))):
             return max(1, ceil(assured * time_us / pool_us))
     return old.burst
@@ -96,21 +104,32 @@ def _burst(old: Borrowing, assured: Fraction, pool_us: int) -> int:
 def _ceiling_burst(old: Borrowing, ceiling: Fraction, burst: int, pool_us: int) -> int:
     if old.ceiling is None or old.ceiling_burst is None:
         return max(burst, ceil(ceiling))
-    for time_us in (old.per_us, pool_us):
+    for time_us in (pool_us, old.per_us):
         if old.ceiling_burst == max(old.burst, ceil(Fraction(old.ceiling * time_us, old.per_us))):
             return max(burst, ceil(ceiling * time_us / pool_us))
     return max(burst, old.ceiling_burst)
 
 
+def _weight_field(pool: Pool, old: Borrowing, assured: Fraction, per_us: int, wanted: int | None) -> dict[str, int]:
+    pool_us = pool.bucket.typed_per_us
+    if wanted is None:
+        weight = None if per_us == pool_us else _as_weight(assured)
+    elif wanted != KEEP:
+        weight = wanted
+    else:
+        weight = _weight(old, amounts_of(pool, old).assured, assured, pool_us, per_us)
+    return {} if weight is None else {"weight": weight}
+
+
 def _weight(old: Borrowing, present: Fraction, assured: Fraction, pool_us: int, per_us: int) -> int | None:
-    """A limit without one takes the units of its own time. So that decimals, which make that longer, do not give it a
-    larger part, it then gets those of the pool's time.
-    """
+    """A limit without one counts by the units of its own time. In another time, its part stays that of its share."""
+    if old.weight is None and per_us == old.per_us:
+        return None
     if old.weight is None:
-        return _usual_weight(assured) if per_us not in (pool_us, old.per_us) else None
-    is_usual = old.per_us != pool_us and old.weight == _usual_weight(present)
-    return _usual_weight(assured) if is_usual else old.weight
+        return _as_weight(old.counts_as * assured / present if present else assured)
+    is_usual = old.per_us != pool_us and old.weight == _as_weight(present)
+    return _as_weight(assured) if is_usual else old.weight
 
 
-def _usual_weight(assured: Fraction) -> int:
-    return min(MOST_WEIGHT, max(1, round(assured)))
+def _as_weight(units: Fraction) -> int:
+    return min(MOST_WEIGHT, max(1, round(units)))

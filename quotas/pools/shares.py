@@ -24,7 +24,16 @@ from quotas.policies.chains import Promise
 from quotas.policies.edit import find_limit, find_policy
 from quotas.policies.limit_codec import row_fields
 from quotas.policies.spec import EVERYWHERE, Carry
-from quotas.pools.amounts import KEEP, Amounts, Units, amount_words, amounts_after, amounts_of, share_fields
+from quotas.pools.amounts import (
+    KEEP,
+    Amounts,
+    Units,
+    amount_words,
+    amounts_after,
+    amounts_of,
+    proposed_fields,
+    share_fields,
+)
 from quotas.pools.members import Members, Share, every_share, members_read, shares_of, tenant_members
 from quotas.pools.queries import PoolRow, covers, pool_read, sharing_limits
 from quotas.pools.use import ShareKey, key_of
@@ -33,6 +42,8 @@ from tenants.models import Tenant
 Fields = Mapping[str, Any]
 
 MOST_SHARES: Final = 200  # in one edit
+# Bursts follow the amounts, so what is wrong with one is to be mended there.
+USUAL_OF: Final = {"burst": "assured", "ceiling_burst": "ceiling"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +157,9 @@ def _edit(pool: PoolRow, wanted: WantedShare, share: Share, row: Limit) -> Edit:
     try:
         _borrowing(fields)
     except ParameterError as error:
-        raise refuse(error.field, error.code, f"the share of {_whose(share)}: {error.message}") from None
+        field = USUAL_OF.get(error.field, error.field)
+        message = error.message.replace(error.field, field)
+        raise refuse(field, error.code, f"the share of {_whose(share)}: {message}") from None
     return replace(edit, fields=fields)
 
 
@@ -161,13 +174,8 @@ def _fields(pool: Pool, share: Share, row: Limit, wanted: WantedShare) -> dict[s
     _check_ceiling(share, amounts)
     others = {name: value for name, value in row_fields(row).items() if name not in FIELDS[Borrowing.name]}
     if wanted.exactly:
-        return {**others, **wanted.exactly.describe(), "parent": old.parent}
-    fields = {**others, **share_fields(pool, old, amounts)}
-    if wanted.weight != KEEP:
-        fields["weight"] = wanted.weight
-    if fields.get("weight") is None:
-        fields.pop("weight", None)
-    return fields
+        return {**others, **proposed_fields(pool, old, wanted.exactly)}
+    return {**others, **share_fields(pool, old, amounts, wanted.weight)}
 
 
 def _check_ceiling(share: Share, amounts: Amounts) -> None:
@@ -369,8 +377,8 @@ def _new_fields(pool: PoolRow, parent: str, fields: Fields) -> dict[str, Any]:
         least = amount_words(amounts.assured)
         raise refuse("ceiling", "parameter", f"ceiling cannot be below assured, which is {least}; raise it")
     nothing = Borrowing(0, pool.per_us, 0, None, None, 0, parent)
-    others = {name: value for name, value in fields.items() if name not in ("assured", "ceiling")}
-    return {**share_fields(pool.algorithm, nothing, amounts), **others}
+    others = {name: value for name, value in fields.items() if name not in ("assured", "ceiling", "weight")}
+    return {**share_fields(pool.algorithm, nothing, amounts, fields.get("weight") or KEEP), **others}
 
 
 def usual_name(pool: PoolRow) -> str:

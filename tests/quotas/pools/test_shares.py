@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import partial
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from headroom_edge.algorithms.sharing import Borrowing
 from quotas.changes.commit import Proposed, Written, commit
 from quotas.changes.undo import revision_revert
 from quotas.errors import Refused
@@ -52,6 +53,10 @@ def cards(valkey: object) -> PoolRow:
     found = pool_read("everyone-charge", "cards")
     assert found is not None
     return found
+
+
+def members_share(pool: PoolRow, tenant: str) -> Borrowing:
+    return next(share.algorithm for share in members_read(pool).shares if share.tenant == tenant)
 
 
 def assured(pool: PoolRow) -> dict[str, int]:
@@ -128,6 +133,28 @@ class TestShares:
         found = row_fields(limit_of(Policy.objects.get(tenant__name="kite").name, "charge"))
         assert [found[name] for name in names] == [15, "2s", 8, 120, 60, 8]
 
+    def test_a_share_that_was_below_one_gets_the_usual_bursts_when_it_is_raised(self, cards: PoolRow) -> None:
+        small = WantedShare("kite", assured=Fraction("0.01"), ceiling=Fraction("0.1"))
+        shares_set(**CARDS, shares=[small], **FORCED)
+        shares_set(**CARDS, shares=[WantedShare("kite", assured=20, ceiling=40)], **FORCED)
+        found = row_fields(limit_of(Policy.objects.get(tenant__name="kite").name, "charge"))
+        assert [found[name] for name in ("assured", "per", "burst", "ceiling", "ceiling_burst")] == [
+            *(2_000, "100s", 20),
+            *(4_000, 40),
+        ]
+
+    def test_a_weight_counts_by_the_share_whatever_the_time(self, cards: PoolRow) -> None:
+        def weight(**edit: Any) -> int:
+            shares_set(**CARDS, shares=[WantedShare("kite", **edit)], **FORCED)
+            return members_share(cards, "kite").counts_as
+
+        assert weight(assured=Fraction("4.2"), ceiling=60) == 4
+        assert weight(assured=20) == 20
+        assert weight(weight=77) == 77
+        assert weight(weight=None) == 20
+        pool_set(**CARDS, fields={"rate": "6000/1m"}, **FORCED)
+        assert weight(assured=1210) == 20
+
     def test_a_reserve_and_a_ceilings_burst_follow_a_share(self, cards: PoolRow) -> None:
         share = {"name": "charge", "algorithm": "borrowing", "assured": 30, "ceiling": 60, "parent": "cards"}
         limit_set(policy="gold-charge", limit={**share, "reserve": 20, "ceiling_burst": 35}, **FORCED)
@@ -151,7 +178,7 @@ class TestShares:
             ([WantedShare("kite", assured=1), WantedShare("kite", assured=2)], "named twice"),
             ([WantedShare("kite", assured=90)], "the ceiling of kite, 60, is below"),
             ([WantedShare("kite", assured=Fraction("1.2345678"))], "assured has more than 6 decimals; round it"),
-            ([WantedShare("kite", assured=2**50, ceiling=None)], "the share of kite: burst is too high to count"),
+            ([WantedShare("kite", assured=2**50, ceiling=None)], "the share of kite: assured is too high to count"),
             ([WantedShare("kite", limit="other", assured=1)], "has no share of cards"),
             ([], "name from 1 to 200 members"),
         ],
