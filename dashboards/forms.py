@@ -86,9 +86,15 @@ def outcome_toast(outcome: Outcome[object]) -> str:
 _CLASSES = {forms.Select: "select", forms.Textarea: "textarea", forms.CheckboxInput: "", forms.HiddenInput: ""}
 
 
+_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(?![\d,])")
+
+
 def amount_typed(text: str) -> int | float | str | None:
     """An amount as people type it: 100, 1,000, 4.2 or, with the time it is for, 4.2/10s, which stays text."""
-    typed = text.replace(",", "").replace("\N{NO-BREAK SPACE}", "").replace(" ", "")
+    typed = text.replace("\N{NO-BREAK SPACE}", "").replace(" ", "")
+    if "," in typed and not _THOUSANDS.match(typed):  # as in 4,2
+        return None
+    typed = typed.replace(",", "")
     found = RATE_TEXT.fullmatch(typed)
     if found is None:
         return None

@@ -98,9 +98,11 @@ def shares_of(pool: PoolRow, posted: QueryDict) -> list[WantedShare] | str:
             found.append(replace(share, is_removed=True))
         elif "" in (assured, ceiling):
             return f"Enter numbers such as 20 or 4.2 for {tenant or limit}."
+        elif (assured, ceiling) == (KEEP, KEEP):
+            continue
         elif proposal and _is_left(pool, posted, index, proposal):
             found.append(replace(share, exactly=proposal))
-        elif (assured, ceiling) != (KEEP, KEEP):
+        else:
             found.append(replace(share, assured=assured, ceiling=ceiling))  # type: ignore[arg-type]
     return found
 
