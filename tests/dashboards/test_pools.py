@@ -27,12 +27,12 @@ from quotas.overrides import override_create
 from quotas.pools import demand
 from quotas.pools.members import members_read
 from quotas.pools.queries import pool_read
-from quotas.pools.shares import WantedShare, pool_create, shares_set
+from quotas.pools.shares import WantedShare, member_add, pool_create, shares_set
 from quotas.recommendations.pool_proposal import MemberProposal, PoolProposal, PoolShare
 from quotas.slices import task_do
 from quotas.tasks import SLICED
 from quotas.tenant_summary import measure_tenants
-from quotas.tenants import NewTenant, tenants_create
+from quotas.tenants import NewTenant, tenants_create, tier_create
 from quotas.tenants.archive import tenant_archive
 from tests.access.people import signed_in
 from tests.dashboards.world import counted, denied, drained, make_world, page, text_of
@@ -310,6 +310,15 @@ class TestShares:
             answer = owner.post(f"{CARDS}/shares", {**fields, "reason": "a try", "force": "on"})
         assert f"Undo r{newest().number}<" in page(owner, answer["HX-Redirect"])
 
+    def test_a_removed_member_without_a_tiers_share_can_be_undone_on_the_page(self, owner: Client) -> None:
+        tenants_create(tenants=[NewTenant("bare", tier_create(name="bronze", **SAID).name)], **SAID)
+        shares = partial(member_add, policy="everyone-charge", limit="cards", tier=None, tenant="bare", **FORCED)
+        shares(fields={"assured": 5})
+        fields = rows(owner)
+        fields[f"r-{index_of(fields, 'bare')}"] = "on"
+        answer = owner.post(f"{CARDS}/shares", {**fields, "reason": "a try", "force": "on"})
+        assert f"Undo r{newest().number}<" in page(owner, answer["HX-Redirect"])
+
     def test_a_revision_that_changed_something_else_is_not_offered_to_be_undone(self, owner: Client) -> None:
         [last] = re.findall(r"Undo r(\d+)<", page(owner, CARDS))
         pool_create(name="exports", endpoint="payments:refund", fields={"rate": 10}, **FORCED)
@@ -398,6 +407,7 @@ class TestShares:
         ("typed", "reason", "said"),
         [
             ({"g": "many"}, "why", "Enter numbers such as 20 or 4.2 for kite."),
+            ({"g": "4,2"}, "why", "Enter numbers such as 20 or 4.2 for kite."),
             ({"g": "90"}, "why", "The ceiling of kite, 60, is below its guaranteed share of 90; raise the ceiling"),
             ({}, "why", "No share was changed."),
             ({"g": "31"}, "", "Enter a reason."),
@@ -496,7 +506,9 @@ class TestRealDemand:
         assert "Waiting for a worker" in text
         assert 'hx-trigger="every 1s"' in text
         Task.objects.update(state="running", percent=40, doing="replaying today's shares")
-        assert "40 %, replaying today&#x27;s shares" in text_of(owner.get(f"{CARDS}/demand").content)
+        progress = text_of(owner.get(f"{CARDS}/demand").content)
+        assert "40 %, replaying today&#x27;s shares" in progress
+        assert 'hx-target="this"' in progress  # not that of the form around it, which is the bar to save with
         Task.objects.update(state="waiting")
         task_do(Task.objects.get().pk, SLICED[Task.Kind.SHARES])
         assert owner.get(f"{CARDS}/demand")["HX-Redirect"] == f"{CARDS}?shares=demand"
@@ -517,7 +529,7 @@ class TestRealDemand:
         assert assured()["kite"] == 30
 
     def test_what_is_left_as_proposed_is_saved_exactly_so(self, owner: Client) -> None:
-        """As its forecast was replayed: with its time and its bursts."""
+        """As its forecast was replayed: with its time and its bursts. Its weight stays comparable with the others."""
         proposed = Borrowing(4, 10 * SECOND_US, 3, 12, 7, 0, "cards")
         measured({"kite": 42, "lagoon": 12}, revision=newest().number, share=proposed)
         fields = rows(owner)
@@ -532,8 +544,22 @@ class TestRealDemand:
         saved = owner.post(f"{CARDS}/shares", {**fields, "demand": number, "reason": "measured", "force": "on"})
         assert saved.status_code == 200, text_of(saved.content)
         now = {row.share.tenant: row.share.algorithm for row in owner.get(CARDS).context["figures"].rows}
-        assert now["kite"] == replace(proposed, assured=42, ceiling=84)
+        assert now["kite"] == replace(proposed, assured=42, ceiling=84, weight=4)
         assert (now["lagoon"].assured, now["lagoon"].per_us, now["lagoon"].burst) == (10, 5 * SECOND_US, 2)
+
+    def test_a_proposal_leaves_weights_and_rows_that_are_as_proposed_already(self, owner: Client) -> None:
+        save = partial(shares_set, policy="everyone-charge", limit="cards", **FORCED)
+        save(shares=[WantedShare("kite", assured=42, ceiling=84, weight=77)])
+        measured({"kite": 42}, revision=newest().number, share=Borrowing(42, SECOND_US, 42, 84, 84, 0, "cards"))
+        [number] = re.findall(r'name="demand" value="(\d+)"', page(owner, f"{CARDS}?shares=demand"))
+        answer = owner.post(f"{CARDS}/shares", {**rows(owner), "demand": number, "reason": "measured", "force": "on"})
+        assert "No share was changed." in text_of(answer.content)
+        save(shares=[WantedShare("kite", assured=40)])
+        fields = rows(owner)
+        fields[f"g-{index_of(fields, 'kite')}"] = "42"
+        owner.post(f"{CARDS}/shares", {**fields, "demand": number, "reason": "measured", "force": "on"})
+        now = {row.share.tenant: row.share.algorithm for row in owner.get(CARDS).context["figures"].rows}
+        assert (now["kite"].assured, now["kite"].weight) == (42, 77)
 
     def test_a_proposal_says_that_limits_have_changed_since(self, owner: Client) -> None:
         measured({"kite": 42}, revision=newest().number - 1)

@@ -250,6 +250,8 @@ def _lender_words(figures: PoolFigures) -> str:
 
 
 def _who(pool: PoolRow, members: Members) -> str:
+    if pool.kind == "shared" and not members.count:
+        return "All tenants share"
     if pool.kind == "shared":
         return f"{members.count:,} tenant{'s share' if members.count != 1 else ' has a share of'}"
     if pool.kind == "tier":
