@@ -34,7 +34,7 @@ from quotas.pools.amounts import (
     proposed_fields,
     share_fields,
 )
-from quotas.pools.members import Members, Share, every_share, members_read, shares_of, tenant_members
+from quotas.pools.members import Share, every_share, members_read, shares_of, tenant_members
 from quotas.pools.queries import PoolRow, covers, pool_read, sharing_limits
 from quotas.pools.use import ShareKey, key_of
 from tenants.models import Tenant
@@ -90,11 +90,10 @@ class ShareEdit:
     edit: Edit
 
 
-def share_edits(pool: PoolRow, wanted: Sequence[WantedShare], members: Members | None = None) -> list[ShareEdit]:
-    """`members`: a page of them that is read already."""
+def share_edits(pool: PoolRow, wanted: Sequence[WantedShare]) -> list[ShareEdit]:
     if not wanted or len(wanted) > MOST_SHARES:
         raise refuse("shares", "count", f"name from 1 to {MOST_SHARES} members; split a larger edit")
-    present = _known(pool, members, sorted({each.tenant for each in wanted if each.tenant}))
+    present = shares_of(pool, sorted({each.tenant for each in wanted if each.tenant}))
     chosen = [(each, _present(pool, each, present)) for each in wanted]
     rows = _rows([share for _, share in chosen])
     edits = [ShareEdit(share, _edit(pool, each, share, rows[share.policy, share.limit])) for each, share in chosen]
@@ -102,14 +101,6 @@ def share_edits(pool: PoolRow, wanted: Sequence[WantedShare], members: Members |
     if len(set(places)) < len(places):
         raise refuse("shares", "twice", "a member is named twice; name each member once")
     return edits
-
-
-def _known(pool: PoolRow, members: Members | None, tenants: Sequence[str]) -> list[Share]:
-    """The shares of these tenants and of everyone. They are read only if the page of members lacks a tenant."""
-    here = {share.tenant for share in members.shares} if members else set()
-    if members is None or (pool.kind == "shared" and not here.issuperset(tenants)):
-        return shares_of(pool, tenants)
-    return every_share((*members.nodes, *members.shares))
 
 
 def _present(pool: PoolRow, wanted: WantedShare, shares: Sequence[Share]) -> Share:
@@ -199,7 +190,7 @@ class SharesPlan:
 
 def shares_plan(pool: PoolRow, wanted: Sequence[WantedShare]) -> SharesPlan:
     members = members_read(pool)
-    edits = share_edits(pool, wanted, members)
+    edits = share_edits(pool, wanted)
     near = [each for each in edits if each.share.parent == pool.name]
     inherited = _inherited(pool, [each.share for each in near if each.edit.fields is None and each.share.is_own])
     told = members.promise
@@ -244,7 +235,8 @@ def promise_with_member(
     if tier and pool.kind == "shared":
         return _with(members.promise, new, _without_own(tier, limit, place))
     told = members.promise
-    for share in _known(pool, members, [tenant]) if tenant else []:
+    present = shares_of(pool, [tenant]) if tenant and not is_inside else every_share(members.shares)
+    for share in present if tenant else []:
         if (share.tenant, share.limit, share.scope, share.parent) == (tenant, limit, place, pool.name):
             told = _with(told, share.algorithm, -1)  # it replaces that of its tier
     return _with(told, new)

@@ -209,13 +209,6 @@ class TestShares:
         assert shares_plan(cards, [WantedShare("kite", assured=91, ceiling=91)]).promise.percent < 100
         assert shares_plan(cards, [WantedShare("kite", is_removed=True)]).promise.assured == 80
 
-    def test_a_plan_reads_the_members_once(self, cards: PoolRow) -> None:
-        with CaptureQueriesContext(connection) as members:
-            members_read(cards)
-        with CaptureQueriesContext(connection) as planned:
-            shares_plan(cards, [WantedShare("kite", assured=31)])
-        assert len(planned) == len(members) + 1
-
     def test_children_of_a_tiers_pool_are_edited_where_they_are_written(self, valkey: object) -> None:
         make_team_world()
         shares_set(policy="plain-all", limit="org", shares=[WantedShare(limit="key", assured=25)], **FORCED)
